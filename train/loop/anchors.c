@@ -381,22 +381,9 @@ static int is_seen(const uint16_t *average, int64_t dim) {
 
 enum { AVERAGES = 1024 }; /* at a time */
 
-/* The next averages of one side that are not empty, from *id on, to the working store; rows [AVERAGES][dim]. */
-static glofnd_status copy_seen_averages(gf_error *err, const gf_trainer *t, const glofnd_store *whole, int side, int64_t *id,
-                                        uint16_t *rows) {
-    glofnd_ctx *c = gf_loss_stage_ctx(t->loss);
-    const int64_t dim = whole->spec.bank_dim;
-    int64_t seen[AVERAGES], n = 0;
-    for (; n < AVERAGES && *id < t->info.n; ++*id) {
-        gf_store_bank_gather(whole, side, id, 1, rows + n * dim);
-        seen[n] = *id;
-        n += is_seen(rows + n * dim, dim);
-    }
-    return gf_ctx_status(err, c, glofnd_bank_put(c, gf_loss_stage_store(t->loss), side, seen, n, rows));
-}
-
-/* Averages of all anchors to the working store, where the run has some. */
-static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
+static glofnd_status take_shared(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
+    TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
+    /* Averages of all anchors to the working store, where the run has some. */
     const glofnd_store *work = gf_loss_stage_store(t->loss);
     const int64_t dim = work->spec.bank_dim;
     if (dim == 0) return GLOFND_OK;
@@ -404,14 +391,20 @@ static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glo
     FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %d averages of a checkpoint", AVERAGES);
     glofnd_status status = GLOFND_OK;
     for (int side = 0; side < work->spec.modalities; side++)
-        for (int64_t id = 0; id < t->info.n && status == GLOFND_OK;) status = copy_seen_averages(err, t, whole, side, &id, rows);
+        for (int64_t id = 0; id < t->info.n && status == GLOFND_OK;) {
+            /* The next averages of one side that are not empty, from id on, to the working store; rows [AVERAGES][dim]. */
+            glofnd_ctx *c = gf_loss_stage_ctx(t->loss);
+            const int64_t stored = whole->spec.bank_dim; /* 0: the checkpoint has none */
+            int64_t seen[AVERAGES], n = 0;
+            for (; n < AVERAGES && id < t->info.n; ++id) {
+                gf_store_bank_gather(whole, side, &id, 1, rows + n * stored);
+                seen[n] = id;
+                n += is_seen(rows + n * stored, stored);
+            }
+            status = gf_ctx_status(err, c, glofnd_bank_put(c, gf_loss_stage_store(t->loss), side, seen, n, rows));
+        }
     free(rows);
     return status;
-}
-
-static glofnd_status take_shared(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
-    TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
-    return copy_averages(err, t, whole);
 }
 
 /* Where the run's own store is another, by way of one that has what the run remembers. */
@@ -475,17 +468,6 @@ static glofnd_status load_changed(gf_error *err, gf_trainer *t, const changes *x
     return status;
 }
 
-/* The same data, one rank. */
-static glofnd_status load_whole(gf_error *err, gf_trainer *t, const char *anchors, const char *scratch) {
-    const gf_store_spec own = gf_loss_stage_store(t->loss)->spec;
-    const gf_remap counts = {.rows = t->info.n};
-    const changes x = {&own, anchors, scratch, &counts, NULL};
-    TRY(gf_loss_stage_load(err, t->loss, anchors));
-    const gf_store_spec *stored = &gf_loss_stage_store(t->loss)->spec;
-    TRY(check_memory(err, &t->config, stored, &own, anchors));
-    return fits_as_it_is(&t->config, stored, &own) ? GLOFND_OK : load_changed(err, t, &x);
-}
-
 static glofnd_status refuse_remap(gf_error *err, const gf_remap *x) {
     if (x->lost == 0 && x->fresh == 0)
         GF_FAIL(err, GLOFND_E_FORMAT,
@@ -507,25 +489,29 @@ glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors,
     /* One of several ranks: its own anchors out of all files, ring and shared lambda, all averages. */
     if (same && t->comm)
         return read_anchor_files(err, gf_shard_ctx(gf_loss_stage_shard(t->loss)), anchors, adopt_shared, adopt_rows, t);
-    if (same) TRY(load_whole(err, t, anchors, scratch));
-    if (same) {
-        /* One rank: anchors of all parts into the store, which has been loaded from `anchors`. */
-        glofnd_options plain;
-        glofnd_ctx *c = NULL;
-        int own_parts;
-        TRY(gf_anchors_part_count(err, anchors, &own_parts));
-        if (own_parts == 0) return GLOFND_OK;
-        gf_method_options_init(&plain);
-        TRY(gf_ctx_create(err, &plain, &c));
-        const glofnd_status parts_status = read_anchor_parts(err, c, anchors, copy_part_rows, t);
-        glofnd_ctx_free(c);
-        return parts_status;
+    const gf_store_spec own = gf_loss_stage_store(t->loss)->spec;
+    if (same) { /* the same data, one rank */
+        const gf_remap counts = {.rows = t->info.n};
+        const changes x = {&own, anchors, scratch, &counts, NULL};
+        TRY(gf_loss_stage_load(err, t->loss, anchors));
+        const gf_store_spec *stored = &gf_loss_stage_store(t->loss)->spec;
+        TRY(check_memory(err, &t->config, stored, &own, anchors));
+        if (!fits_as_it_is(&t->config, stored, &own)) TRY(load_changed(err, t, &x));
     }
     TRY(gf_anchors_part_count(err, anchors, &parts));
+    if (same) { /* anchors of all parts into the store, which has been loaded from `anchors` */
+        glofnd_options plain;
+        glofnd_ctx *c = NULL;
+        if (parts == 0) return GLOFND_OK;
+        gf_method_options_init(&plain);
+        TRY(gf_ctx_create(err, &plain, &c));
+        const glofnd_status status = read_anchor_parts(err, c, anchors, copy_part_rows, t);
+        glofnd_ctx_free(c);
+        return status;
+    }
     FAIL_IF(err, remap && (t->comm || parts > 0), GLOFND_E_UNSUPPORTED,
             "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the previous data");
     TRY(gf_keys_map(err, t->data, keys, &to, out));
-    const gf_store_spec own = gf_loss_stage_store(t->loss)->spec;
     const changes x = {&own, anchors, scratch, out, to};
     const glofnd_status status = remap ? load_changed(err, t, &x) : refuse_remap(err, out);
     free(to);
@@ -636,20 +622,6 @@ static glofnd_status put_in_order(gf_error *err, gf_learned *l, const int64_t *t
     return GLOFND_OK;
 }
 
-static glofnd_status follow_keys(gf_error *err, const source *x, gf_learned *l) {
-    gf_remap found;
-    int64_t *to = NULL;
-    int same = 0;
-    TRY(gf_keys_same(err, x->data, x->keys, &same));
-    if (same) return GLOFND_OK;
-    TRY(gf_keys_map(err, x->data, x->keys, &to, &found));
-    glofnd_status status = refuse_thresholds(err, x->run, x->partial, &found);
-    if (status == GLOFND_OK) status = put_in_order(err, l, to, gf_dataset_describe(x->data).n);
-    free(to);
-    l->lost = found.lost, l->fresh = found.fresh;
-    return status;
-}
-
 /* ----- learned thresholds: all of it ----- */
 
 static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
@@ -675,11 +647,24 @@ static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
     glofnd_ctx *c = NULL;
     gf_method_options_init(&plain); /* of the CPU: the run's device need not be here */
     TRY(gf_ctx_create(err, &plain, &c));
-    const glofnd_status status = read_anchor_files(err, c, anchors, take_whole, take_rows, l);
+    glofnd_status status = read_anchor_files(err, c, anchors, take_whole, take_rows, l);
     glofnd_ctx_free(c);
     TRY(status);
     if (!is_any(l)) return gf_learned_free(l), GLOFND_OK;
-    if (*x->keys) TRY(follow_keys(err, x, l));
+    if (*x->keys) {
+        gf_remap found;
+        int64_t *to = NULL;
+        int same = 0;
+        TRY(gf_keys_same(err, x->data, x->keys, &same));
+        if (!same) {
+            TRY(gf_keys_map(err, x->data, x->keys, &to, &found));
+            status = refuse_thresholds(err, x->run, x->partial, &found);
+            if (status == GLOFND_OK) status = put_in_order(err, l, to, gf_dataset_describe(x->data).n);
+            free(to);
+            l->lost = found.lost, l->fresh = found.fresh;
+            TRY(status);
+        }
+    }
     /* Against the SPEC in the checkpoint, or the run's, since checkpoints of earlier versions have none. */
     gf_config then;
     int has = 0;

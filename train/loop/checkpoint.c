@@ -38,19 +38,6 @@ static gf_st_tensor moments(const char *name, const float *data, int64_t count) 
     return (gf_st_tensor){.name = name, .type = GF_ST_F32, .rank = 1, .shape = {count}, .data = data};
 }
 
-static glofnd_status save_optimizer(gf_error *err, const gf_trainer *t, const char *path) {
-    const int64_t n = t->state_count;
-    float *flat = malloc(2 * (size_t)n * sizeof *flat);
-    FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
-    const gf_st_tensor list[2] = {moments("state1", flat, n), moments("state2", flat + n, n)};
-    const int states = optimizer_states(t);
-    glofnd_status status = gf_trainer_get_state(err, t, 1, flat);
-    if (status == GLOFND_OK && states == 2) status = gf_trainer_get_state(err, t, 2, flat + n);
-    if (status == GLOFND_OK) status = gf_st_write(err, path, list, states, NULL, 0);
-    free(flat);
-    return status;
-}
-
 static glofnd_status load_moments(gf_error *err, const gf_st_file *f, gf_trainer *t, int which) {
     const char *name = which == 1 ? "state1" : "state2";
     const gf_st_tensor *x = gf_st_find(f, name);
@@ -60,15 +47,6 @@ static glofnd_status load_moments(gf_error *err, const gf_st_file *f, gf_trainer
     glofnd_status status = gf_st_read_f32(err, f, x, flat, t->state_count);
     if (status == GLOFND_OK) status = copy_optimizer_state(err, t, which, NULL, flat);
     free(flat);
-    return status;
-}
-
-static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *path) {
-    gf_st_file f = {0};
-    TRY(gf_st_open(err, path, &f));
-    glofnd_status status = GLOFND_OK;
-    for (int which = 1; which <= optimizer_states(t) && status == GLOFND_OK; which++) status = load_moments(err, &f, t, which);
-    gf_st_close(&f);
     return status;
 }
 
@@ -155,7 +133,16 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     char path[PATHS][PATH_MAX];
     TRY(paths_of(err, folder, path));
     TRY(gf_model_save(err, t, path[MODEL]));
-    TRY(save_optimizer(err, t, path[OPTIM]));
+    const int64_t n = t->state_count;
+    float *flat = malloc(2 * (size_t)n * sizeof *flat);
+    FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
+    const gf_st_tensor list[2] = {moments("state1", flat, n), moments("state2", flat + n, n)};
+    const int states = optimizer_states(t);
+    glofnd_status status = gf_trainer_get_state(err, t, 1, flat);
+    if (status == GLOFND_OK && states == 2) status = gf_trainer_get_state(err, t, 2, flat + n);
+    if (status == GLOFND_OK) status = gf_st_write(err, path[OPTIM], list, states, NULL, 0);
+    free(flat);
+    TRY(status);
     TRY(gf_anchors_save(err, t, path[ANCHORS], path[KEYS]));
     if (has_groups(t)) TRY(gf_sample_groups_save(err, &t->groups, path[GROUPS]));
     TRY(gf_config_write(err, &t->config, path[CONFIG]));
@@ -188,21 +175,6 @@ static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkp
     return status;
 }
 
-/* Every rank writes the anchors it owns, the first one all other files. They continue together, or fail together. */
-static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, gf_log_marks marks) {
-    gf_comm *c = t->comm;
-    const int first = c->rank == 0;
-    char anchors[PATH_MAX];
-    TRY(gf_path_join(err, anchors, d->temp, names[ANCHORS]));
-    TRY(gf_comm_agree(err, c, first ? gf_checkpoint_draft_create(err, d) : GLOFND_OK));
-    glofnd_status status = gf_anchors_save_shard(err, t, anchors);
-    if (status == GLOFND_OK && first) status = save_files(err, t, d->temp, marks);
-    status = gf_comm_agree(err, c, status);
-    if (status != GLOFND_OK && first) gf_checkpoint_draft_discard(d);
-    TRY(status);
-    return gf_comm_agree(err, c, first ? publish(err, t, d, c->ranks) : GLOFND_OK);
-}
-
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
     gf_checkpoint_draft d;
     TRY(gf_checkpoint_draft_init(err, &d, run, t->step));
@@ -214,7 +186,20 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
     double saved = here;
     if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &saved, 1));
     if (saved > 0.0) return GLOFND_OK; /* resumed here, and no step since */
-    if (t->comm) return save_together(err, t, &d, marks);
+    if (t->comm) {
+        /* Every rank writes the anchors it owns, the first one all other files. They continue together, or fail together. */
+        gf_comm *c = t->comm;
+        const int first = c->rank == 0;
+        char anchors[PATH_MAX];
+        TRY(gf_path_join(err, anchors, d.temp, names[ANCHORS]));
+        TRY(gf_comm_agree(err, c, first ? gf_checkpoint_draft_create(err, &d) : GLOFND_OK));
+        status = gf_anchors_save_shard(err, t, anchors);
+        if (status == GLOFND_OK && first) status = save_files(err, t, d.temp, marks);
+        status = gf_comm_agree(err, c, status);
+        if (status != GLOFND_OK && first) gf_checkpoint_draft_discard(&d);
+        TRY(status);
+        return gf_comm_agree(err, c, first ? publish(err, t, &d, c->ranks) : GLOFND_OK);
+    }
     TRY(gf_checkpoint_draft_create(err, &d));
     status = save_files(err, t, d.temp, marks);
     if (status != GLOFND_OK) gf_checkpoint_draft_discard(&d);
@@ -231,7 +216,12 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(gf_path_join(err, scratch, path, "../../" GF_ANCHORS_REMAPPED));
     TRY(gf_manifest_check(err, path, names, KEYS));
     TRY(gf_model_load(err, t, at[MODEL]));
-    TRY(load_optimizer(err, t, at[OPTIM]));
+    gf_st_file f = {0};
+    TRY(gf_st_open(err, at[OPTIM], &f));
+    glofnd_status status = GLOFND_OK;
+    for (int which = 1; which <= optimizer_states(t) && status == GLOFND_OK; which++) status = load_moments(err, &f, t, which);
+    gf_st_close(&f);
+    TRY(status);
     TRY(gf_anchors_load(err, t, at[ANCHORS], at[KEYS], scratch, remap, found));
     /* Keys that are numbers may be equal where pictures are not. */
     gf_config then;
@@ -241,15 +231,14 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
         if (has) TRY(gf_keys_check_pictures(err, t->data, t->config.data, then.data));
     }
     /* Groups are made anew for other data, and after a checkpoint without them. */
-    const char *groups_path = at[GROUPS];
     int listed = 0;
     if (gf_config_clusters(&t->config) && !found->changed) {
         TRY(gf_manifest_check_one(err, path, GF_GROUPS_FILE, &listed));
-        if (listed) TRY(gf_sample_groups_load(err, &t->groups, groups_path));
+        if (listed) TRY(gf_sample_groups_load(err, &t->groups, at[GROUPS]));
     }
     gf_jsonl_reader r = {0};
     TRY(gf_jsonl_read_open(err, &r, at[STATE]));
-    const glofnd_status status = read_state(err, t, &r, found, marks);
+    status = read_state(err, t, &r, found, marks);
     gf_jsonl_read_close(&r);
     TRY(status);
     return gf_loader_seek(err, t->loader, (uint32_t)(t->step / t->epoch_steps), t->step % t->epoch_steps);

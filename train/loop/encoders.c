@@ -62,20 +62,6 @@ static glofnd_status probe_and_create(gf_error *err, gf_feed *f, gf_image *m, ui
     return gf_cuda_decoder_create(err, slots, &probe, &f->decoder);
 }
 
-/* With decode = auto the loader decodes if the device cannot. */
-static glofnd_status open_decoder(gf_error *err, gf_feed *f, gf_decode decode, gf_loader_spec *s) {
-    gf_image m = {0};
-    uint8_t *jpeg = NULL;
-    if ((decode != GF_DECODE_GPU && decode != GF_DECODE_AUTO) || f->preload) return GLOFND_OK;
-    const glofnd_status status = probe_and_create(err, f, &m, &jpeg, s->depth + 1);
-    gf_image_free(&m);
-    free(jpeg);
-    if (status == GLOFND_E_UNSUPPORTED && decode == GF_DECODE_AUTO) return GLOFND_OK;
-    TRY(status);
-    s->decoder = gf_cuda_decoder_calls(f->decoder);
-    return GLOFND_OK;
-}
-
 const char *gf_feed_decoder_name(const gf_feed *f) {
     if (f->preload) return "none: all images are on the GPU";
     return f->decoder ? gf_cuda_decoder_name(f->decoder) : "libjpeg";
@@ -89,16 +75,16 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_dec
         .size = s->augment.size, .views = s->views * s->batch, .type = type, .level = level[0], .stream = gf_net_stream(f->net)};
     gf_augment_levels(&s->augment, level);
     gf_net_input(f->net, &spec.channels);
-    const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
+    glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
     if (status == GLOFND_E_UNSUPPORTED && decode != GF_DECODE_GPU) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
     if (gf_feed_preload_bytes(s->data, &s->augment) > 0) {
         /* Pixels come with the batches if the device has no memory for them. */
         TRY(gf_preload_load(err, s->data, s->workers, &f->preload));
         const uint8_t *pixels = gf_preload_pixels(f->preload);
-        const glofnd_status images_status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_preload_bytes(s->data));
+        status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_preload_bytes(s->data));
         gf_preload_drop_pixels(f->preload);
-        if (images_status != GLOFND_E_MEMORY) TRY(images_status);
+        if (status != GLOFND_E_MEMORY) TRY(status);
         else {
             gf_preload_free(f->preload);
             f->preload = NULL;
@@ -108,7 +94,17 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_dec
     s->preload = f->preload;
     s->alloc = gf_cuda_pinned_alloc;
     s->release = gf_cuda_pinned_free;
-    return open_decoder(err, f, decode, s);
+    /* With decode = auto the loader decodes if the device cannot. */
+    gf_image m = {0};
+    uint8_t *jpeg = NULL;
+    if ((decode != GF_DECODE_GPU && decode != GF_DECODE_AUTO) || f->preload) return GLOFND_OK;
+    status = probe_and_create(err, f, &m, &jpeg, s->depth + 1);
+    gf_image_free(&m);
+    free(jpeg);
+    if (status == GLOFND_E_UNSUPPORTED && decode == GF_DECODE_AUTO) return GLOFND_OK;
+    TRY(status);
+    s->decoder = gf_cuda_decoder_calls(f->decoder);
+    return GLOFND_OK;
 }
 
 static glofnd_status feed_device(gf_error *err, gf_feed *f, const gf_batch *b) {

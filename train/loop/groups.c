@@ -148,25 +148,20 @@ static glofnd_status embed_own(gf_error *err, const gf_clustering *x, gf_loader 
     }
 }
 
-static glofnd_status embed_share(gf_error *err, const gf_clustering *x, int64_t n, float *own, uint8_t *readable) {
-    const int64_t share = share_of(x, n);
+static glofnd_status gather_embeddings(gf_error *err, const gf_clustering *x, embedded *e, float *own, uint8_t *mark,
+                                       uint8_t *marks) {
+    const int64_t share = share_of(x, e->n);
     gf_loader_spec spec = x->loader;
     gf_loader *loader = NULL;
     int64_t *ids = malloc((size_t)share * sizeof *ids), count = 0;
     FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for a list of %lld samples", (long long)share);
-    for (int64_t i = x->comm ? x->comm->rank : 0; i < n; i += ranks_of(x)) ids[count++] = i;
+    for (int64_t i = x->comm ? x->comm->rank : 0; i < e->n; i += ranks_of(x)) ids[count++] = i;
     spec.data = x->data, spec.ids = ids, spec.id_count = count, spec.batch = GF_MIN(x->batch, GF_MAX(count, 1));
     glofnd_status status = count > 0 ? gf_loader_create(err, &spec, &loader) : GLOFND_OK;
-    if (status == GLOFND_OK && count > 0) status = embed_own(err, x, loader, own, readable);
+    if (status == GLOFND_OK && count > 0) status = embed_own(err, x, loader, own, mark);
     gf_loader_free(loader);
     free(ids);
-    return status;
-}
-
-static glofnd_status gather_embeddings(gf_error *err, const gf_clustering *x, embedded *e, float *own, uint8_t *mark,
-                                       uint8_t *marks) {
-    const int64_t share = share_of(x, e->n);
-    TRY(embed_share(err, x, e->n, own, mark));
+    TRY(status);
     if (!x->comm) return GLOFND_OK;
     TRY(gf_comm_gather(err, x->comm, own, (size_t)(share * e->dim) * sizeof *own, e->x));
     return gf_comm_gather(err, x->comm, mark, (size_t)share, marks);
@@ -200,28 +195,6 @@ static glofnd_status embed_all(gf_error *err, const gf_clustering *x, embedded *
 
 /* ----- k-means: groups ----- */
 
-/* The groups of one level, for the readable samples. */
-static glofnd_status divide_level(gf_error *err, const gf_clustering *x, const embedded *e, int64_t groups, int level,
-                                  int32_t *of, float *confidence) {
-    const gf_config *c = x->config;
-    const gf_vectors v = {.x = e->x, .row = e->row, .n = e->readable, .dim = e->dim};
-    const gf_kmeans k = {
-        .groups = GF_MIN(groups, e->readable),
-        .iterations = c->kmeans_iterations,
-        .seed = (uint64_t)c->seed + ((uint64_t)(x->epoch + 1) << 32) + (uint64_t)level,
-        .tau = c->method.tau,
-    };
-    /* On the device of the networks, or on the CPU if the GPU has too little memory beside them. The groups are the same. */
-    const gf_sweep_job job = {.threads = c->method.threads};
-    glofnd_status status = GLOFND_E_MEMORY;
-    if (c->method.device == GLOFND_DEVICE_CUDA) status = gf_kmeans_cuda(err, &k, &v, of, confidence);
-    TRY(status == GLOFND_E_MEMORY ? gf_kmeans_run(err, &k, &v, &job, of, confidence) : status);
-    /* IFND: linearly, all samples in the last epoch. */
-    const double share = x->config->kmeans_accept, grown = (double)(x->epoch + 1) / (double)x->config->epochs;
-    return gf_kmeans_accept(err, confidence, e->readable,
-                            (int64_t)((share >= 0.0 ? share : GF_MIN(1.0, grown)) * (double)e->readable + 1e-9), of);
-}
-
 static glofnd_status divide_levels(gf_error *err, gf_sample_groups *g, const gf_clustering *x, const embedded *e, int32_t *of,
                                    float *confidence) {
     int32_t counts[GF_GROUP_LEVELS];
@@ -230,7 +203,24 @@ static glofnd_status divide_levels(gf_error *err, gf_sample_groups *g, const gf_
     FAIL_IF(err, e->readable < 1, GLOFND_E_FORMAT, "k-means: no sample is readable");
     for (int64_t i = 0; i < g->levels * g->n; i++) g->of[i] = -1;
     for (int level = 0; level < levels; level++) {
-        TRY(divide_level(err, x, e, counts[level], level, of, confidence));
+        /* The groups of one level, for the readable samples. */
+        const gf_config *c = x->config;
+        const gf_vectors v = {.x = e->x, .row = e->row, .n = e->readable, .dim = e->dim};
+        const gf_kmeans k = {
+            .groups = GF_MIN(counts[level], e->readable),
+            .iterations = c->kmeans_iterations,
+            .seed = (uint64_t)c->seed + ((uint64_t)(x->epoch + 1) << 32) + (uint64_t)level,
+            .tau = c->method.tau,
+        };
+        /* On the device of the networks, or on the CPU if the GPU has too little memory beside them. The groups are the same. */
+        const gf_sweep_job job = {.threads = c->method.threads};
+        glofnd_status status = GLOFND_E_MEMORY;
+        if (c->method.device == GLOFND_DEVICE_CUDA) status = gf_kmeans_cuda(err, &k, &v, of, confidence);
+        TRY(status == GLOFND_E_MEMORY ? gf_kmeans_run(err, &k, &v, &job, of, confidence) : status);
+        /* IFND: linearly, all samples in the last epoch. */
+        const double share = x->config->kmeans_accept, grown = (double)(x->epoch + 1) / (double)x->config->epochs;
+        TRY(gf_kmeans_accept(err, confidence, e->readable,
+                             (int64_t)((share >= 0.0 ? share : GF_MIN(1.0, grown)) * (double)e->readable + 1e-9), of));
         for (int64_t i = 0; i < e->readable; i++) g->of[level * g->n + e->id[i]] = of[i];
     }
     return GLOFND_OK;

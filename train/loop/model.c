@@ -118,30 +118,6 @@ static int is_file(char path[PATH_MAX], const char *folder, int length, const ch
     return n >= 0 && n < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* Beside the file, or in the run folder whose checkpoint it belongs to: RUN/checkpoints/step-N/. "": none. */
-static void find_beside(const char *weights, char path[PATH_MAX]) {
-    const char *end = strrchr(weights, '/');
-    const int length = end ? (int)(end - weights) + 1 : 0;
-    if (is_file(path, weights, length, GF_VOCABULARY_FILE)) return;
-    if (is_file(path, weights, length, "../../" GF_VOCABULARY_FILE) && strstr(weights, GF_CHECKPOINTS "/" GF_CHECKPOINT)) return;
-    *path = 0;
-}
-
-/* As many tokens, but different ones: embeddings would silently go to wrong tokens. */
-static glofnd_status compare_vocabularies(gf_error *err, const gf_config *c, const char *theirs, int64_t tokens) {
-    merges given = {0}, own = {0};
-    glofnd_status status = merges_read(err, c->vocab, &given);
-    if (status == GLOFND_OK) status = merges_read(err, theirs, &own);
-    const int mixed = status == GLOFND_OK && gf_bpe_vocab(given.bpe) == tokens && !same_merges(&given, &own);
-    merges_free(&given);
-    merges_free(&own);
-    TRY(status);
-    FAIL_IF(err, mixed, GLOFND_E_OPTION,
-            "vocab: %.200s has different tokens from %.200s, which belongs to the weights of init; leave vocab out to take that",
-            c->vocab, theirs);
-    return GLOFND_OK;
-}
-
 /* The merges file that a new run of this configuration takes; "": none, it learns its own. Weights to start from that have
  * token embeddings need the vocabulary they were trained with: with `vocab` empty that is vocab.txt beside them, or of the run
  * whose checkpoint they are. E_OPTION: it is missing, or has a different size; or `vocab` is given, of as many tokens as the
@@ -160,8 +136,29 @@ static glofnd_status find_vocabulary(gf_error *err, const gf_config *c, char pat
         gf_st_close(&f);
     }
     if (tokens == 0) return GLOFND_OK;
-    find_beside(c->init, theirs);
-    if (*c->vocab) return *theirs ? compare_vocabularies(err, c, theirs, tokens) : GLOFND_OK;
+    /* Beside the file, or in the run folder whose checkpoint it belongs to: RUN/checkpoints/step-N/. "": none. */
+    const char *weights = c->init;
+    const char *end = strrchr(weights, '/');
+    const int length = end ? (int)(end - weights) + 1 : 0;
+    if (!is_file(theirs, weights, length, GF_VOCABULARY_FILE) &&
+        (!is_file(theirs, weights, length, "../../" GF_VOCABULARY_FILE) || !strstr(weights, GF_CHECKPOINTS "/" GF_CHECKPOINT)))
+        *theirs = 0;
+    if (*c->vocab) {
+        if (!*theirs) return GLOFND_OK;
+        /* As many tokens, but different ones: embeddings would silently go to wrong tokens. */
+        merges given = {0}, own = {0};
+        glofnd_status status = merges_read(err, c->vocab, &given);
+        if (status == GLOFND_OK) status = merges_read(err, theirs, &own);
+        const int mixed = status == GLOFND_OK && gf_bpe_vocab(given.bpe) == tokens && !same_merges(&given, &own);
+        merges_free(&given);
+        merges_free(&own);
+        TRY(status);
+        FAIL_IF(
+            err, mixed, GLOFND_E_OPTION,
+            "vocab: %.200s has different tokens from %.200s, which belongs to the weights of init; leave vocab out to take that",
+            c->vocab, theirs);
+        return GLOFND_OK;
+    }
     FAIL_IF(
         err, !*theirs, GLOFND_E_OPTION,
         "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were trained with (OpenAI's: "
@@ -180,25 +177,22 @@ static glofnd_status find_vocabulary(gf_error *err, const gf_config *c, char pat
 
 /* ----- vocabulary: of a run ----- */
 
-/* The given file, unpacked; parsed first, so that a bad one is not copied. */
-static glofnd_status copy_vocabulary(gf_error *err, const char *from, const char *whose, const char *path, char *line,
-                                     size_t bytes) {
-    merges m;
-    TRY(merges_read(err, from, &m));
-    const glofnd_status status = gf_bpe_file_write(err, path, m.text, m.bytes);
-    snprintf(line, bytes, "vocabulary: %d tokens of %s%s", (int)gf_bpe_vocab(m.bpe), from, whose);
-    merges_free(&m);
-    return status;
-}
-
 glofnd_status gf_vocabulary_write(gf_error *err, const gf_config *c, const gf_dataset *d, const char *path, char *line,
                                   size_t bytes) {
     gf_captions_read met;
     gf_bpe_learned learned;
     char from[PATH_MAX];
     TRY(find_vocabulary(err, c, from));
-    if (*from)
-        return copy_vocabulary(err, from, *c->vocab ? "" : ", which belongs to the weights to start from", path, line, bytes);
+    if (*from) {
+        /* The given file, unpacked; parsed first, so that a bad one is not copied. */
+        const char *whose = *c->vocab ? "" : ", which belongs to the weights to start from";
+        merges m;
+        TRY(merges_read(err, from, &m));
+        const glofnd_status status = gf_bpe_file_write(err, path, m.text, m.bytes);
+        snprintf(line, bytes, "vocabulary: %d tokens of %s%s", (int)gf_bpe_vocab(m.bpe), from, whose);
+        merges_free(&m);
+        return status;
+    }
     TRY(gf_captions_learn(err, d, c->vocab_merges, path, NULL, &met, &learned));
     snprintf(line, bytes, "vocabulary: %d tokens, learned from %lld captions with %lld different words", (int)learned.vocab,
              (long long)met.captions, (long long)met.different);
@@ -364,37 +358,32 @@ static int is_missing(const file_view *v, const gf_tensor *x, int backbone_only)
     return !find_tensor(v, x->name) && !may_miss(x, backbone_only);
 }
 
-/* All tensors of the network are in the file, with its shapes. */
-static glofnd_status check_tensors(gf_error *err, const file_view *v, const gf_tensor *x, int count, int backbone_only) {
+static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, int backbone_only) {
+    gf_tensor *tensors;
+    const int count = gf_net_tensors(net, &tensors);
+    /* All tensors of the network are in the file, with its shapes. */
     const char *first = NULL;
     int missing = 0;
     for (int i = 0; i < count; i++)
-        if (is_missing(v, &x[i], backbone_only) && missing++ == 0) first = x[i].name;
+        if (is_missing(v, &tensors[i], backbone_only) && missing++ == 0) first = tensors[i].name;
     FAIL_IF(
         err, missing > 0, GLOFND_E_FORMAT,
         "%.200s: the tensor %s is missing (%d of the %d that this network needs are): the file is incomplete, or of a different "
         "network; save all of model.state_dict() again, or choose arch, stem and head as the file has them",
         v->f->path, first, missing, count);
     for (int64_t i = 0; i < v->f->count; i++)
-        FAIL_IF(err, is_surplus_block(v->f->tensors[i].name, x, count), GLOFND_E_FORMAT,
+        FAIL_IF(err, is_surplus_block(v->f->tensors[i].name, tensors, count), GLOFND_E_FORMAT,
                 "%.200s: the tensor %.100s is of a deeper network than this one; known are resnet18, resnet34 and resnet50",
                 v->f->path, v->f->tensors[i].name);
     for (int i = 0; i < count; i++) {
         char want[64], have[64];
-        const gf_st_tensor *y = find_tensor(v, x[i].name);
-        if (!y || same_shape(&x[i], y)) continue;
-        write_shape(want, sizeof want, x[i].rank, x[i].shape);
+        const gf_st_tensor *y = find_tensor(v, tensors[i].name);
+        if (!y || same_shape(&tensors[i], y)) continue;
+        write_shape(want, sizeof want, tensors[i].rank, tensors[i].shape);
         write_shape(have, sizeof have, y->rank, y->shape);
         GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: %s is %s there and %s in this network; arch, stem and head must agree", v->f->path,
-                x[i].name, have, want);
+                tensors[i].name, have, want);
     }
-    return GLOFND_OK;
-}
-
-static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, int backbone_only) {
-    gf_tensor *tensors;
-    const int count = gf_net_tensors(net, &tensors);
-    TRY(check_tensors(err, v, tensors, count, backbone_only));
     gf_net_touch(net);
     for (int i = 0; i < count; i++) {
         const gf_st_tensor *y = find_tensor(v, tensors[i].name);
@@ -429,20 +418,6 @@ static void note_finding(finding *c, const char *name) {
     c->count++;
     if (used + more >= sizeof c->names) c->left_out++;
     else snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
-}
-
-static void write_report(gf_weights_report *r, const finding c[FINDINGS]) {
-    static const char *const words[FINDINGS] = {"missing", "of a different shape", "unknown", "resized"};
-    r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count, r->resized = c[RESIZED].count;
-    r->text[0] = '\0';
-    for (int i = 0; i < FINDINGS; i++) {
-        char more[32] = "";
-        const size_t used = strlen(r->text);
-        if (!c[i].count) continue;
-        if (c[i].left_out) snprintf(more, sizeof more, " and %d more", c[i].left_out);
-        snprintf(r->text + used, sizeof r->text - used, "%s%d %s: %s%s", used ? "; " : "", c[i].count, words[i], c[i].names,
-                 more);
-    }
 }
 
 typedef struct match {
@@ -489,7 +464,7 @@ static void match_tensor(match *a, const gf_tensor *x) {
     note_finding(&a->c[MISSHAPED], text);
 }
 
-static void match_model(match *a) {
+static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
     for (int i = 0; i < a->m->count; i++) {
         gf_tensor *tensors;
         const int count = gf_net_tensors(a->m->nets[i], &tensors);
@@ -503,9 +478,23 @@ static void match_model(match *a) {
     if (scale && scale->count == 1) a->fit++;
     for (int64_t i = 0; i < a->v.f->count; i++)
         if (!a->used[i] && !is_bookkeeping(a->v.f->tensors[i].name)) note_finding(&a->c[EXTRA], a->v.f->tensors[i].name);
-}
-
-static glofnd_status put_model(gf_error *err, const match *a) {
+    const finding *c = a->c;
+    static const char *const words[FINDINGS] = {"missing", "of a different shape", "unknown", "resized"};
+    r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count, r->resized = c[RESIZED].count;
+    r->text[0] = '\0';
+    for (int i = 0; i < FINDINGS; i++) {
+        char more[32] = "";
+        const size_t used = strlen(r->text);
+        if (!c[i].count) continue;
+        if (c[i].left_out) snprintf(more, sizeof more, " and %d more", c[i].left_out);
+        snprintf(r->text + used, sizeof r->text - used, "%s%d %s: %s%s", used ? "; " : "", c[i].count, words[i], c[i].names,
+                 more);
+    }
+    FAIL_IF(err, a->rule == GF_WEIGHTS_STRICT && r->text[0], GLOFND_E_FORMAT, "%s does not hold these networks: %s", a->v.f->path,
+            r->text);
+    FAIL_IF(err, a->fit == 0, GLOFND_E_FORMAT, "%s: none of its tensors fits these networks: %s", a->v.f->path, r->text);
+    r->loaded = a->fit;
+    for (int i = 0; i < 2; i++) r->of_net[i] = a->net_fit[i];
     for (int i = 0; i < a->m->count; i++) {
         gf_tensor *tensors;
         const int count = gf_net_tensors(a->m->nets[i], &tensors);
@@ -519,17 +508,6 @@ static glofnd_status put_model(gf_error *err, const match *a) {
     }
     const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
     return scale && scale->count == 1 ? gf_st_read_f32(err, a->v.f, scale, a->m->logit_scale, 1) : GLOFND_OK;
-}
-
-static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
-    match_model(a);
-    write_report(r, a->c);
-    FAIL_IF(err, a->rule == GF_WEIGHTS_STRICT && r->text[0], GLOFND_E_FORMAT, "%s does not hold these networks: %s", a->v.f->path,
-            r->text);
-    FAIL_IF(err, a->fit == 0, GLOFND_E_FORMAT, "%s: none of its tensors fits these networks: %s", a->v.f->path, r->text);
-    r->loaded = a->fit;
-    for (int i = 0; i < 2; i++) r->of_net[i] = a->net_fit[i];
-    return put_model(err, a);
 }
 
 glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char *path, gf_weights_rule rule,
@@ -606,23 +584,22 @@ glofnd_status gf_model_check_init(gf_error *err, const gf_config *c) {
     return c->task == GF_TASK_CLIP ? find_vocabulary(err, c, path) : GLOFND_OK;
 }
 
-static glofnd_status init_encoders(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
-    gf_weights_report report;
-    run_model x;
-    collect_nets(&x, t);
-    TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
-    const gf_config *c = &t->config;
-    static const char *const encoders[] = {"none", "image", "text"};
-    FAIL_IF(err, c->lock != GF_LOCK_NONE && report.of_net[c->lock == GF_LOCK_TEXT] == 0, GLOFND_E_OPTION,
-            "lock: %s; %.200s has no weights for that encoder, which would keep its random ones", encoders[c->lock], c->init);
-    if (gf_config_learns_tau(&t->config)) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
-    const char *rest = *report.text ? report.text : "all of them";
-    snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);
-    return GLOFND_OK;
-}
-
 glofnd_status gf_model_init(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
-    if (t->encoders.count == 2) return init_encoders(err, t, path, line, bytes);
+    if (t->encoders.count == 2) {
+        gf_weights_report report;
+        run_model x;
+        collect_nets(&x, t);
+        TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
+        const gf_config *c = &t->config;
+        static const char *const encoders[] = {"none", "image", "text"};
+        FAIL_IF(err, c->lock != GF_LOCK_NONE && report.of_net[c->lock == GF_LOCK_TEXT] == 0, GLOFND_E_OPTION,
+                "lock: %s; %.200s has no weights for that encoder, which would keep its random ones", encoders[c->lock], c->init);
+        if (gf_config_learns_tau(&t->config))
+            t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
+        const char *rest = *report.text ? report.text : "all of them";
+        snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);
+        return GLOFND_OK;
+    }
     snprintf(line, bytes, "weights of %s", path);
     return gf_weights_load(err, t->encoders.at[0].net, path, 1);
 }

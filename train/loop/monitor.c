@@ -119,11 +119,6 @@ void gf_monitor_close(gf_monitor *m) {
 /* The epoch that the last step belongs to, from 0. */
 static int64_t epoch_of(const gf_trainer *t) { return (t->step - 1) / t->epoch_steps; }
 
-static double step_seconds(const gf_trainer *t) {
-    const gf_step_times *s = &t->times;
-    return s->load + s->forward + s->loss + s->backward + s->optimizer;
-}
-
 /* Records go to the file at once, for `watch` and TensorBoard; to the disk at the next checkpoint. */
 static glofnd_status end_line(gf_monitor *m) {
     m->lines++;
@@ -155,7 +150,8 @@ static void curve(gf_monitor *m, const char *tag, double value) {
 
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
-    const double step = step_seconds(t);
+    const gf_step_times *times = &t->times;
+    const double step = times->load + times->forward + times->loss + times->backward + times->optimizer;
     char text[200], lambda[32] = "", kept[32] = "";
     /* A run without learned thresholds has no lambda, one that flags nothing no share of kept negatives to show. */
     if (gf_config_learns_lambda(&t->config)) snprintf(lambda, sizeof lambda, "lambda %6.3f | ", t->stats.lambda_mean);
@@ -231,54 +227,44 @@ static epoch_means means_of(const gf_epoch_sums *e) {
     return x;
 }
 
-static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x, double knn,
-                               double *out) {
-    const double value[GF_RUN_FIELD_COUNT] = {
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, double knn, double *value) {
+    const epoch_means x = means_of(&t->sums);
+    const double epoch_value[GF_RUN_FIELD_COUNT] = {
         [GF_RUN_STEP] = (double)t->step,
         [GF_RUN_EPOCH] = (double)epoch_of(t),
-        [GF_RUN_LOSS] = x->loss,
-        [GF_RUN_LAMBDA] = x->lambda,
+        [GF_RUN_LOSS] = x.loss,
+        [GF_RUN_LAMBDA] = x.lambda,
         [GF_RUN_LAMBDA_IMAGE] = gf_lambdas_mean(lambdas, 0),
         [GF_RUN_LAMBDA_TEXT] = gf_lambdas_mean(lambdas, 1),
-        [GF_RUN_KEPT] = x->kept,
-        [GF_RUN_FLAGGED] = x->flagged,
-        [GF_RUN_PRECISION] = x->precision,
-        [GF_RUN_RECALL] = x->recall,
-        [GF_RUN_F1] = x->f1,
-        [GF_RUN_POOLED_PRECISION] = x->pooled_precision,
-        [GF_RUN_POOLED_RECALL] = x->pooled_recall,
-        [GF_RUN_POOLED_F1] = x->pooled_f1,
+        [GF_RUN_KEPT] = x.kept,
+        [GF_RUN_FLAGGED] = x.flagged,
+        [GF_RUN_PRECISION] = x.precision,
+        [GF_RUN_RECALL] = x.recall,
+        [GF_RUN_F1] = x.f1,
+        [GF_RUN_POOLED_PRECISION] = x.pooled_precision,
+        [GF_RUN_POOLED_RECALL] = x.pooled_recall,
+        [GF_RUN_POOLED_F1] = x.pooled_f1,
         [GF_RUN_DAMAGED] = t->sums.damaged,
         [GF_RUN_SECONDS] = gf_clock() - m->started,
         [GF_RUN_KNN] = knn,
     };
-    memcpy(out, value, sizeof value);
-    gf_log_write(&m->log, &gf_log_epoch, value, t->encoders.count == 2);
-    return end_line(m);
-}
-
-static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x,
-                                 double knn) {
+    memcpy(value, epoch_value, sizeof epoch_value);
+    gf_log_write(&m->log, &gf_log_epoch, epoch_value, t->encoders.count == 2);
+    TRY(end_line(m));
     gf_events_begin(&m->events, t->step, gf_wall_clock());
-    curve(m, "epoch/loss", x->loss);
-    curve(m, "epoch/flagged_perc", 100.0 * x->flagged);
-    curve(m, "epoch/lda_precision", x->precision);
-    curve(m, "epoch/lda_recall", x->recall);
-    curve(m, "epoch/lda_f1", x->f1);
-    curve(m, "epoch/pooled_precision", x->pooled_precision);
-    curve(m, "epoch/pooled_recall", x->pooled_recall);
-    curve(m, "epoch/pooled_f1", x->pooled_f1);
+    curve(m, "epoch/loss", x.loss);
+    curve(m, "epoch/flagged_perc", 100.0 * x.flagged);
+    curve(m, "epoch/lda_precision", x.precision);
+    curve(m, "epoch/lda_recall", x.recall);
+    curve(m, "epoch/lda_f1", x.f1);
+    curve(m, "epoch/pooled_precision", x.pooled_precision);
+    curve(m, "epoch/pooled_recall", x.pooled_recall);
+    curve(m, "epoch/pooled_f1", x.pooled_f1);
     curve(m, "eval/knn_top1", knn);
     if (!gf_config_learns_lambda(&t->config)) return end_event(m);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
     if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
-}
-
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, double knn, double *value) {
-    const epoch_means x = means_of(&t->sums);
-    TRY(log_epoch(m, t, lambdas, &x, knn, value));
-    return chart_epoch(m, t, lambdas, &x, knn);
 }
 
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes) {

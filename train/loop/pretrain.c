@@ -80,18 +80,6 @@ static void report(const gf_pretrain *p, const char *fmt, ...) {
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* A run that does not fit would be killed in its first steps, without a message. */
-static glofnd_status check_memory(gf_error *err, const gf_pretrain *p, const gf_config *c, size_t bytes) {
-    const char *what;
-    const int64_t limit = gf_memory_limit(&what);
-    const int fits = c->method.device != GLOFND_DEVICE_CPU || limit == 0 || bytes <= (size_t)limit;
-    FAIL_IF(err, !fits && !p->force, GLOFND_E_MEMORY,
-            "about %.0f MB are needed, more than the %.0f MB of %s; a smaller batch or size needs less, --force starts anyway",
-            (double)bytes / 1e6, (double)limit / 1e6, what);
-    if (!fits) report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
-    return GLOFND_OK;
-}
-
 /* Before memory is allocated, so that a run that does not fit has reported how much it needs. E_MEMORY: it does not fit. */
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
@@ -120,7 +108,15 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     if (*line) report(p, "%s", line);
     if (*warning) report(p, "%s", warning);
     for (int k = 0; gf_idle_option(c, k); k++) report(p, "note: %s", gf_idle_option(c, k));
-    return check_memory(err, p, c, bytes);
+    /* A run that does not fit would be killed in its first steps, without a message. */
+    const char *what;
+    const int64_t limit = gf_memory_limit(&what);
+    const int fits = c->method.device != GLOFND_DEVICE_CPU || limit == 0 || bytes <= (size_t)limit;
+    FAIL_IF(err, !fits && !p->force, GLOFND_E_MEMORY,
+            "about %.0f MB are needed, more than the %.0f MB of %s; a smaller batch or size needs less, --force starts anyway",
+            (double)bytes / 1e6, (double)limit / 1e6, what);
+    if (!fits) report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
+    return GLOFND_OK;
 }
 
 static glofnd_status prepare_watch(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
@@ -202,17 +198,6 @@ static glofnd_status record_memory(gf_error *err, const job *j) {
     return gf_memory_write(err, j->p->run, &held);
 }
 
-static glofnd_status end_epoch(gf_error *err, job *j) {
-    char line[300];
-    double value[GF_RUN_FIELD_COUNT];
-    TRY(record_memory(err, j));
-    const double knn = measure_epoch(j->p, j->trainer);
-    TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas, knn, value));
-    if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) report(j->p, "%s", line);
-    if (j->p->watch && *j->trainer->config.on_epoch) j->p->watch->ended(j->p->watch->user, j->trainer, value);
-    return GLOFND_OK;
-}
-
 /* step: of the batch that the sample belongs to. */
 static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
     if (!j->warned)
@@ -254,7 +239,15 @@ static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
         if (is_first(p)) TRY(gf_monitor_step(&j->monitor, t));
         if (is_first(p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
         if (epoch_ends) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));
-        if (epoch_ends && is_first(p)) TRY(end_epoch(err, j));
+        if (epoch_ends && is_first(p)) {
+            char line[300];
+            double value[GF_RUN_FIELD_COUNT];
+            TRY(record_memory(err, j));
+            const double knn = measure_epoch(j->p, j->trainer);
+            TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas, knn, value));
+            if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) report(j->p, "%s", line);
+            if (j->p->watch && *j->trainer->config.on_epoch) j->p->watch->ended(j->p->watch->user, j->trainer, value);
+        }
         /* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
         double due = is_first(p) && checkpoint_due(j);
         if (t->comm && epoch_ends) TRY(t->comm->ops->sum(err, t->comm, &due, 1));
@@ -300,17 +293,6 @@ static glofnd_status load_start(gf_error *err, job *j, gf_log_marks *marks) {
     return GLOFND_OK;
 }
 
-/* The state of a run does not depend on its logs: it continues without them. */
-static void report_lost_logs(const job *j, gf_log_marks marks) {
-    const gf_monitor *m = &j->monitor;
-    if (m->lines < marks.log_lines)
-        report(j->p,
-               GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
-               (long long)m->lines, (long long)marks.log_lines);
-    if (m->events_cut)
-        report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
-}
-
 /* All ranks begin together; status: of the first one's writing, which the others wait for. From here on a rank may fail alone:
  * each has to know which folders the first one made, to remove them. */
 static glofnd_status begin_together(gf_error *err, job *j, glofnd_status status) {
@@ -322,16 +304,6 @@ static glofnd_status begin_together(gf_error *err, job *j, glofnd_status status)
     if (c && !is_first(j->p)) j->hold.folder = open(j->p->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     j->started = 1;
     return GLOFND_OK;
-}
-
-/* A kill after the last checkpoint may have left files, and no model or that of a shorter run. */
-static glofnd_status clean_finished(gf_error *err, const job *j) {
-    int same = 0;
-    if (gf_run_hold_has(&j->hold, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
-    if (!same) TRY(write_model(err, j));
-    gf_monitor_forget_tails(err, j->p->run);
-    const gf_checkpoint_keep keep = gf_checkpoint_keeps(j->trainer);
-    return gf_checkpoint_clean(err, j->p->run, j->from, &keep);
 }
 
 /* Task clip: the vocabulary of the run, made when it begins. */
@@ -368,34 +340,6 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
     return GLOFND_OK;
 }
 
-/* From the weights to begin with to the end of the loop. */
-static glofnd_status start_and_train(gf_error *err, job *j, gf_pretrain_end *end) {
-    gf_log_marks marks;
-    gf_trainer *t = j->trainer;
-    TRY(agreed(err, j->p, load_start(err, j, &marks)));
-    if (t->step == gf_trainer_steps(t)) {
-        *end = GF_PRETRAIN_ALREADY;
-        return is_first(j->p) ? clean_finished(err, j) : GLOFND_OK;
-    }
-    if (!is_first(j->p)) {
-        TRY(begin_together(err, j, GLOFND_OK));
-        return train(err, j, end);
-    }
-    const gf_progress_mode mode = j->p->quiet ? GF_PROGRESS_QUIET : j->p->plain ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
-    /* The configuration comes first, so that there is always something to resume. */
-    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
-    if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
-    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
-    if (status == GLOFND_OK) report_lost_logs(j, marks);
-    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
-    if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
-    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
-    status = begin_together(err, j, status);
-    if (status == GLOFND_OK) status = train(err, j, end);
-    gf_monitor_close(&j->monitor);
-    return status;
-}
-
 static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
     const gf_pretrain *p = j->p;
     TRY(agreed(err, p, is_first(p) ? gf_run_hold_take(err, p->run, p->resume, &j->hold) : GLOFND_OK));
@@ -409,7 +353,47 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
     if (config->decode == GF_DECODE_GPU || config->decode == GF_DECODE_AUTO)
         report(p, "JPEG files are decoded by %s", gf_feed_decoder_name(&j->trainer->feed));
-    return start_and_train(err, j, end);
+    /* From the weights to begin with to the end of the loop. */
+    gf_log_marks marks;
+    gf_trainer *t = j->trainer;
+    TRY(agreed(err, j->p, load_start(err, j, &marks)));
+    if (t->step == gf_trainer_steps(t)) {
+        *end = GF_PRETRAIN_ALREADY;
+        if (!is_first(j->p)) return GLOFND_OK;
+        /* A kill after the last checkpoint may have left files, and no model or that of a shorter run. */
+        int same = 0;
+        if (gf_run_hold_has(&j->hold, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
+        if (!same) TRY(write_model(err, j));
+        gf_monitor_forget_tails(err, j->p->run);
+        const gf_checkpoint_keep keep = gf_checkpoint_keeps(j->trainer);
+        return gf_checkpoint_clean(err, j->p->run, j->from, &keep);
+    }
+    if (!is_first(j->p)) {
+        TRY(begin_together(err, j, GLOFND_OK));
+        return train(err, j, end);
+    }
+    const gf_progress_mode mode = j->p->quiet ? GF_PROGRESS_QUIET : j->p->plain ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
+    /* The configuration comes first, so that there is always something to resume. */
+    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
+    if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
+    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
+    if (status == GLOFND_OK) {
+        /* The state of a run does not depend on its logs: it continues without them. */
+        const gf_monitor *m = &j->monitor;
+        if (m->lines < marks.log_lines)
+            report(j->p,
+                   GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
+                   (long long)m->lines, (long long)marks.log_lines);
+        if (m->events_cut)
+            report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
+    }
+    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
+    if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
+    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
+    status = begin_together(err, j, status);
+    if (status == GLOFND_OK) status = train(err, j, end);
+    gf_monitor_close(&j->monitor);
+    return status;
 }
 
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started) {

@@ -168,24 +168,20 @@ static uint64_t value_hash(const gf_config *c, int i, const char **key) {
     return *key ? hash_of(value, hash_of(*key, start_of_hash())) : 0;
 }
 
-/* One message if all are equal; else one per key, on every rank, to find the key that differs. */
-static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *config) {
-    const char *key;
-    const char *hash_key = "";
-    uint64_t h = 0;
-    for (int i = 0; hash_key; i++) h = h * 31 + value_hash(config, i, &hash_key);
-    if (gf_comm_check_equal(err, c, "configuration", h) == GLOFND_OK) return GLOFND_OK;
-    for (int i = 0; gf_config_option(i, &(int){0}); i++) {
-        char what[80];
-        const uint64_t hash = value_hash(config, i, &key);
-        snprintf(what, sizeof what, "value of '%s'", key);
-        TRY(gf_comm_check_equal(err, c, what, hash));
-    }
-    return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
-}
-
 glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from) {
-    TRY(same_config(err, c, &t->config));
+    /* One message if all are equal; else one per key, on every rank, to find the key that differs. */
+    const char *key = "";
+    uint64_t values = 0;
+    for (int i = 0; key; i++) values = values * 31 + value_hash(&t->config, i, &key);
+    if (gf_comm_check_equal(err, c, "configuration", values) != GLOFND_OK) {
+        for (int i = 0; gf_config_option(i, &(int){0}); i++) {
+            char what[80];
+            const uint64_t hash = value_hash(&t->config, i, &key);
+            snprintf(what, sizeof what, "value of '%s'", key);
+            TRY(gf_comm_check_equal(err, c, what, hash));
+        }
+        return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
+    }
     /* Hash of the first and last keys. */
     const gf_dataset *d = t->data;
     const int64_t n = gf_dataset_describe(d).n;
