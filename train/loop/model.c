@@ -506,7 +506,6 @@ static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
             if (fits) TRY(put_tensor(err, a->m->nets[i], a->v.f, &tensors[t], y));
         }
     }
-    const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
     return scale && scale->count == 1 ? gf_st_read_f32(err, a->v.f, scale, a->m->logit_scale, 1) : GLOFND_OK;
 }
 

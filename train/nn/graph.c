@@ -213,18 +213,13 @@ static int count_readers(const gf_graph *g, int value) {
     return count;
 }
 
-/* 1: layer i - 1 is a batch norm without residual and ReLU, whose output is the residual of batch norm i alone. */
-static int has_shortcut(const gf_graph *g, int i) {
-    const gf_layer *l = &g->layer[i], *s = &g->layer[i - 1];
-    if (l->kind != GF_LAYER_NORM || l->residual < 0 || s->kind != GF_LAYER_NORM) return 0;
-    return s->out == l->residual && s->residual < 0 && !s->norm.relu && count_readers(g, s->out) == 1;
-}
-
 void gf_graph_merge(gf_graph *g, const gf_nn_backend *b) {
     for (int i = 1; i < g->layers && b->norm_fuses; i++) {
-        if (!has_shortcut(g, i)) continue;
-        g->layer[i - 1].merged = 1;
-        g->layer[i].shortcut = i - 1;
+        gf_layer *l = &g->layer[i], *s = &g->layer[i - 1];
+        if (l->kind != GF_LAYER_NORM || l->residual < 0 || s->kind != GF_LAYER_NORM) continue;
+        if (s->out != l->residual || s->residual >= 0 || s->norm.relu || count_readers(g, s->out) != 1) continue;
+        s->merged = 1;
+        l->shortcut = i - 1;
     }
 }
 
@@ -242,35 +237,27 @@ void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b) {
     }
 }
 
-/* What layer i, a convolution, has before it. */
-static gf_nn_before before_of(const gf_graph *g, int i) {
+gf_nn_before gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
+    if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(&g->layer[i])) return GF_NN_BEFORE_NONE;
+    /* What the convolution has before it. */
     const gf_layer *l = &g->layer[i], *n = l - 1;
     const int others = count_readers(g, l->in) - 1;
     if (n->out != l->in || n->kind != GF_LAYER_NORM || !n->norm.relu || n->norm.counted) return GF_NN_BEFORE_NONE;
     if (others > 1 || g->value[l->in].grads != others) return GF_NN_BEFORE_NONE;
-    if (n->residual < 0) return others ? GF_NN_BEFORE_OTHER : GF_NN_BEFORE_INNER;
-    if (!others || n->bits < 0) return GF_NN_BEFORE_NONE;
-    return n->shortcut >= 0 ? GF_NN_BEFORE_PAIR : GF_NN_BEFORE_END;
-}
-
-gf_nn_before gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
-    if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(&g->layer[i])) return GF_NN_BEFORE_NONE;
-    const gf_nn_before before = before_of(g, i);
-    return before != GF_NN_BEFORE_NONE && b->op_back_sums(g->layer[i].op, before) ? before : GF_NN_BEFORE_NONE;
-}
-
-/* 1: layers i to i + 2 are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */
-static int is_stem(const gf_graph *g, int i) {
-    const gf_layer *conv = &g->layer[i], *norm = conv + 1, *pool = conv + 2;
-    if (i + 2 >= g->layers || conv->kind != GF_LAYER_OP || conv->shape.kind != GF_NN_CONV) return 0;
-    if (norm->kind != GF_LAYER_NORM || norm->in != conv->out || norm->residual >= 0 || !norm->norm.relu) return 0;
-    if (pool->kind != GF_LAYER_OP || pool->shape.kind != GF_NN_MAXPOOL || pool->in != norm->out) return 0;
-    return count_readers(g, conv->out) == 1 && count_readers(g, norm->out) == 1;
+    if (n->residual >= 0 && (!others || n->bits < 0)) return GF_NN_BEFORE_NONE;
+    const gf_nn_before before = n->residual < 0    ? (others ? GF_NN_BEFORE_OTHER : GF_NN_BEFORE_INNER)
+                                : n->shortcut >= 0 ? GF_NN_BEFORE_PAIR
+                                                   : GF_NN_BEFORE_END;
+    return b->op_back_sums(l->op, before) ? before : GF_NN_BEFORE_NONE;
 }
 
 void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b) {
     gf_layer *conv = &g->layer[0], *norm = conv + 1, *pool = conv + 2;
-    if (!b->pools || !is_stem(g, 0) || !b->pools(&conv->shape, &pool->shape)) return;
+    /* The first layers are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */
+    if (!b->pools || g->layers < 3 || conv->kind != GF_LAYER_OP || conv->shape.kind != GF_NN_CONV) return;
+    if (norm->kind != GF_LAYER_NORM || norm->in != conv->out || norm->residual >= 0 || !norm->norm.relu) return;
+    if (pool->kind != GF_LAYER_OP || pool->shape.kind != GF_NN_MAXPOOL || pool->in != norm->out) return;
+    if (count_readers(g, conv->out) != 1 || count_readers(g, norm->out) != 1 || !b->pools(&conv->shape, &pool->shape)) return;
     const gf_value *small = &g->value[pool->out];
     g->value[conv->out].h = small->h, g->value[conv->out].w = small->w;
     conv->shape.pooled = 1;
@@ -361,52 +348,36 @@ static void add_gradient(gf_graph *g, int v, int block, int time) {
     else x->grad[x->grads++] = block;
 }
 
-static int reads_x(const gf_layer *l) {
-    if (l->kind != GF_LAYER_OP) return l->kind == GF_LAYER_NORM;
-    const gf_nn_kind k = l->shape.kind;
-    return k != GF_NN_MAXPOOL && k != GF_NN_AVGPOOL && k != GF_NN_TOKENS && k != GF_NN_PICK;
-}
-
-/* 1: its dx may be added to the gradient left by a different reader of the same value. */
-static int adds_dx(const gf_layer *l) {
-    return l->kind == GF_LAYER_OP && (l->shape.kind == GF_NN_LAYERNORM || l->shape.kind == GF_NN_PICK);
-}
-
-/* Where the other part of the gradient is there, a convolution makes g of both, in its place: 1. */
-static int plan_back_fused(gf_graph *g, const gf_nn_backend *b, int i, int time) {
-    gf_layer *l = &g->layer[i];
-    const gf_nn_before before = gf_graph_fuses_back(g, i, b);
-    if (before == GF_NN_BEFORE_NONE) return 0;
-    l->back_norm = (l - 1)->norm.back_summed = 1;
-    if (before == GF_NN_BEFORE_INNER) return 0;
-    use_block(g, g->value[l->in].grad[0], time);
-    return 1;
-}
-
 static void plan_back_layer(gf_graph *g, const gf_nn_backend *b, int i, int time) {
     gf_layer *l = &g->layer[i];
     const gf_value *out = &g->value[l->out];
     for (int k = 0; k < out->grads; k++) use_block(g, out->grad[k], time);
-    if (reads_x(l)) use_block(g, g->value[l->in].data, time);
+    const gf_nn_kind kind = l->kind == GF_LAYER_OP ? l->shape.kind : GF_NN_KINDS;
+    const int reads_x = l->kind == GF_LAYER_NORM || (l->kind == GF_LAYER_OP && kind != GF_NN_MAXPOOL && kind != GF_NN_AVGPOOL &&
+                                                     kind != GF_NN_TOKENS && kind != GF_NN_PICK);
+    if (reads_x) use_block(g, g->value[l->in].data, time);
     use_block(g, l->saved, time);
-    if (l->kind == GF_LAYER_OP) {
-        /* Memory for an op's second input. The gradient of a sum is that of its parts. */
-        if (l->shape.kind == GF_NN_ATTENTION) use_block(g, out->data, time);
-        if (l->residual >= 0) {
-            if (l->shape.kind == GF_NN_LINEAR) add_gradient(g, l->residual, out->grad[0], time);
-            if (l->shape.kind == GF_NN_ATTENTION) {
-                use_block(g, g->value[l->residual].data, time);
-                l->dx2 = new_block(g, value_bytes(&g->value[l->residual]));
-                add_gradient(g, l->residual, l->dx2, time);
-            }
-        }
+    /* Memory for an op's second input. The gradient of a sum is that of its parts. */
+    if (kind == GF_NN_ATTENTION) use_block(g, out->data, time);
+    if (kind == GF_NN_LINEAR && l->residual >= 0) add_gradient(g, l->residual, out->grad[0], time);
+    if (kind == GF_NN_ATTENTION && l->residual >= 0) {
+        use_block(g, g->value[l->residual].data, time);
+        l->dx2 = new_block(g, value_bytes(&g->value[l->residual]));
+        add_gradient(g, l->residual, l->dx2, time);
     }
     if (l->kind == GF_LAYER_NORM && l->residual >= 0) {
         if (l->norm.relu && l->bits < 0) use_block(g, out->data, time);
         add_gradient(g, l->residual, out->grad[0], time);
     }
-    if (l->in == 0 || plan_back_fused(g, b, i, time)) return;
-    l->add_dx = adds_dx(l) && g->value[l->in].grads > 0;
+    if (l->in == 0) return;
+    const gf_nn_before before = gf_graph_fuses_back(g, i, b);
+    if (before != GF_NN_BEFORE_NONE) l->back_norm = (l - 1)->norm.back_summed = 1;
+    if (before != GF_NN_BEFORE_NONE && before != GF_NN_BEFORE_INNER) {
+        use_block(g, g->value[l->in].grad[0], time); /* the other part: the convolution makes g of both in its place */
+        return;
+    }
+    /* May its dx be added to the gradient left by a different reader of the same value? */
+    l->add_dx = (kind == GF_NN_LAYERNORM || kind == GF_NN_PICK) && g->value[l->in].grads > 0;
     if (l->add_dx) {
         l->dx = g->value[l->in].grad[0];
         use_block(g, l->dx, time);
@@ -440,14 +411,12 @@ typedef struct placed { /* sorted by offset */
     int count;
 } placed;
 
-static int are_at_once(const gf_block *a, const gf_block *b) { return a->first <= b->last && b->first <= a->last; }
-
 /* Lowest offset where b overlaps no block in time and bytes. */
 static size_t lowest_place(const placed *p, const gf_block *b) {
     size_t at = 0;
     for (int i = 0; i < p->count; i++) {
         const gf_block *other = p->block[i];
-        if (!are_at_once(b, other)) continue;
+        if (b->first > other->last || other->first > b->last) continue; /* never at once */
         if (other->offset >= at + b->bytes) break;
         if (other->offset + other->bytes > at) at = other->offset + other->bytes;
     }

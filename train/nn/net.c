@@ -13,17 +13,6 @@
 int gf_spec_is_resnet(const gf_net_spec *s) { return s->arch <= GF_ARCH_RESNET50; }
 
 /* Messages name the value and the expected range. */
-static glofnd_status check_images(gf_error *err, const gf_net_spec *s) {
-    FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
-    const int64_t pixels = s->batch * s->size * s->size; /* both are bounded */
-    FAIL_IF(err, pixels > (int64_t)1 << 33, GLOFND_E_ARGUMENT,
-            "%lld images of %d x %d pixels at a time; a network takes at most 2^33 pixels: lower batch or size",
-            (long long)s->batch, s->size, s->size);
-    FAIL_IF(err, s->training && s->batch < 2 && s->arch != GF_ARCH_VIT, GLOFND_E_ARGUMENT,
-            "batch 1 cannot be trained on: batch norm needs two images");
-    return GLOFND_OK;
-}
-
 static glofnd_status check_transformer(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, s->width < 8 || s->width > 1 << 14, GLOFND_E_ARGUMENT, "width %d of a transformer: it must be 8 to 16384",
             s->width);
@@ -60,7 +49,15 @@ static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, s->threads < 0 || s->threads > 4096, GLOFND_E_ARGUMENT, "threads %d: it must be 0 to 4096", s->threads);
     FAIL_IF(err, s->embed_dim < 0 || s->embed_dim > 1 << 16 || (!gf_spec_is_resnet(s) && s->embed_dim < 1), GLOFND_E_ARGUMENT,
             "embedding of %d numbers: it must be 1 to 65536", s->embed_dim);
-    if (s->arch != GF_ARCH_TEXT) TRY(check_images(err, s));
+    if (s->arch != GF_ARCH_TEXT) {
+        FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
+        const int64_t pixels = s->batch * s->size * s->size; /* both are bounded */
+        FAIL_IF(err, pixels > (int64_t)1 << 33, GLOFND_E_ARGUMENT,
+                "%lld images of %d x %d pixels at a time; a network takes at most 2^33 pixels: lower batch or size",
+                (long long)s->batch, s->size, s->size);
+        FAIL_IF(err, s->training && s->batch < 2 && s->arch != GF_ARCH_VIT, GLOFND_E_ARGUMENT,
+                "batch 1 cannot be trained on: batch norm needs two images");
+    }
     FAIL_IF(err, s->head_hidden < 0 || s->head_hidden > 1 << 16 || s->head_out < 0 || s->head_out > 1 << 16, GLOFND_E_ARGUMENT,
             "head %d x %d: widths must be 0 to 65536", s->head_hidden, s->head_out);
     FAIL_IF(err, (s->head_hidden == 0) != (s->head_out == 0), GLOFND_E_ARGUMENT,
@@ -578,45 +575,38 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
  * which ends the run on all ranks, as after any failure in a step.
  */
 
-typedef glofnd_status (*step_work)(gf_error *err, void *arg);
-
-static glofnd_status record_step(gf_error *err, gf_net *n, int slot, step_work work, void *arg) {
-    const gf_sync_norm *r = n->spec.ranks;
-    int made = 0;
-    TRY(n->backend->record(err, n->engine, slot, work, arg, &made));
-    if (r && r->agree) TRY(r->agree(err, r->user, &made));
-    if (!made) gf_net_forget(n);
-    n->replay.none = !made;
-    n->replay.slot[slot].made = made;
-    return GLOFND_OK;
-}
-
 /* The net that owns the engine. */
 static gf_net *engine_owner(gf_net *n) {
     while (n->spec.engine_owner) n = n->spec.engine_owner;
     return n;
 }
 
-/* The slot of a variant; else the one not used for the longest time, without its record. */
-static int slot_of(gf_net *n, int64_t variant) {
-    int oldest = 0;
-    for (int i = 0; i < GF_NN_RECORDS; i++) {
-        if (n->replay.slot[i].used && n->replay.slot[i].variant == variant) return i;
-        if (n->replay.slot[i].used < n->replay.slot[oldest].used) oldest = i;
-    }
-    n->replay.slot[oldest].variant = variant;
-    n->replay.slot[oldest].times = n->replay.slot[oldest].made = 0;
-    return oldest;
-}
-
-glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant, step_work work, void *arg) {
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant,
+                            glofnd_status (*work)(gf_error *err, void *arg), void *arg) {
     n = engine_owner(n);
     if (!n->backend->record) return work(err, arg);
     if (key != n->replay.key) gf_net_forget(n);
     n->replay.key = key;
-    const int slot = slot_of(n, variant);
+    /* The slot of the variant; else the one not used for the longest time, without its record. */
+    int slot = 0, found = 0;
+    for (int i = 0; i < GF_NN_RECORDS && !found; i++) {
+        found = n->replay.slot[i].used && n->replay.slot[i].variant == variant;
+        if (found || n->replay.slot[i].used < n->replay.slot[slot].used) slot = i;
+    }
+    if (!found) {
+        n->replay.slot[slot].variant = variant;
+        n->replay.slot[slot].times = n->replay.slot[slot].made = 0;
+    }
     n->replay.slot[slot].used = ++n->replay.now;
-    if (++n->replay.slot[slot].times == 2 && !n->replay.none) TRY(record_step(err, n, slot, work, arg));
+    if (++n->replay.slot[slot].times == 2 && !n->replay.none) {
+        const gf_sync_norm *r = n->spec.ranks;
+        int made = 0;
+        TRY(n->backend->record(err, n->engine, slot, work, arg, &made));
+        if (r && r->agree) TRY(r->agree(err, r->user, &made));
+        if (!made) gf_net_forget(n);
+        n->replay.none = !made;
+        n->replay.slot[slot].made = made;
+    }
     return n->backend->run(err, n->engine, n->replay.slot[slot].made ? slot : -1, work, arg);
 }
 

@@ -37,12 +37,6 @@ static int wait_for(void *user) {
     return cudaEventRecord(s->done, s->stream) == cudaSuccess && cudaEventSynchronize(s->done) == cudaSuccess;
 }
 
-static void change_held(gf_cuda_decoder *d, size_t more, size_t less) {
-    pthread_mutex_lock(&d->lock);
-    d->held += more - less;
-    pthread_mutex_unlock(&d->lock);
-}
-
 /* The first `kept` bytes stay. Grows by half more than needed. */
 static glofnd_status make_room(gf_error *err, gf_cuda_decoder *d, slot *s, size_t bytes, size_t kept) {
     uint8_t *larger = NULL;
@@ -56,7 +50,9 @@ static glofnd_status make_room(gf_error *err, gf_cuda_decoder *d, slot *s, size_
     if (e != cudaSuccess) cudaFree(larger);
     CUDA_TRY_AS(err, e, "decoding images");
     cudaFree(s->memory);
-    change_held(d, capacity, s->capacity);
+    pthread_mutex_lock(&d->lock);
+    d->held += capacity - s->capacity;
+    pthread_mutex_unlock(&d->lock);
     s->memory = larger;
     s->capacity = capacity;
     return GLOFND_OK;
@@ -111,34 +107,20 @@ static glofnd_status open_slot(gf_error *err, slot *s) {
     return GLOFND_OK;
 }
 
-static void close_slot(const gf_cuda_decoder *d, slot *s) {
-    if (s->reading) cudaEventSynchronize(s->reading);
-    if (s->stream) cudaStreamSynchronize(s->stream);
-    gf_nvjpeg_state_free(&d->lib, &s->state);
-    cudaFree(s->memory);
-    if (s->done) cudaEventDestroy(s->done);
-    if (s->reading) cudaEventDestroy(s->reading);
-    if (s->stream) cudaStreamDestroy(s->stream);
-}
-
-/* 1: the present backend gives the pixels of the probe, about. */
-static int is_sound(gf_cuda_decoder *d, const gf_cuda_decoder_probe *p) {
-    const size_t bytes = 3 * (size_t)p->width * (size_t)p->height;
-    gf_encoded image = {.bytes = p->jpeg, .size = p->size, .width = p->width, .height = p->height};
-    uint8_t *rgb = calloc(bytes, 1);
-    uint64_t sum = 0;
-    int sound = rgb && decode(NULL, d, 0, &image, 1, bytes) == GLOFND_OK && !image.failed &&
-                cudaMemcpy(rgb, d->slot[0].memory, bytes, cudaMemcpyDeviceToHost) == cudaSuccess;
-    for (size_t i = 0; sound && i < bytes; i++) sum += (uint64_t)abs((int)rgb[i] - (int)p->rgb[i]);
-    free(rgb);
-    return sound && sum <= PROBE_LEVELS * bytes;
-}
-
 static glofnd_status choose_backend(gf_error *err, gf_cuda_decoder *d, const gf_cuda_decoder_probe *p) {
     static const gf_nvjpeg_backend order[] = {GF_NVJPEG_ENGINES, GF_NVJPEG_KERNELS};
     for (int i = 0; i < 2; i++) {
         if (gf_nvjpeg_start(NULL, &d->lib, order[i]) != GLOFND_OK) continue;
-        const int sound = is_sound(d, p);
+        /* Does the present backend give the pixels of the probe, about? */
+        const size_t bytes = 3 * (size_t)p->width * (size_t)p->height;
+        gf_encoded image = {.bytes = p->jpeg, .size = p->size, .width = p->width, .height = p->height};
+        uint8_t *rgb = calloc(bytes, 1);
+        uint64_t sum = 0;
+        int sound = rgb && decode(NULL, d, 0, &image, 1, bytes) == GLOFND_OK && !image.failed &&
+                        cudaMemcpy(rgb, d->slot[0].memory, bytes, cudaMemcpyDeviceToHost) == cudaSuccess;
+        for (size_t j = 0; sound && j < bytes; j++) sum += (uint64_t)abs((int)rgb[j] - (int)p->rgb[j]);
+        free(rgb);
+        sound = sound && sum <= PROBE_LEVELS * bytes;
         gf_nvjpeg_state_free(&d->lib, &d->slot[0].state);
         if (sound) return GLOFND_OK;
         CUDA_TRY_AS(err, cudaGetLastError(), "decoding images");
@@ -173,7 +155,16 @@ glofnd_status gf_cuda_decoder_create(gf_error *err, int slots, const gf_cuda_dec
 
 void gf_cuda_decoder_free(gf_cuda_decoder *d) {
     if (!d) return;
-    for (int i = 0; i < d->slots; i++) close_slot(d, &d->slot[i]);
+    for (int i = 0; i < d->slots; i++) {
+        slot *s = &d->slot[i];
+        if (s->reading) cudaEventSynchronize(s->reading);
+        if (s->stream) cudaStreamSynchronize(s->stream);
+        gf_nvjpeg_state_free(&d->lib, &s->state);
+        cudaFree(s->memory);
+        if (s->done) cudaEventDestroy(s->done);
+        if (s->reading) cudaEventDestroy(s->reading);
+        if (s->stream) cudaStreamDestroy(s->stream);
+    }
     gf_nvjpeg_close(&d->lib);
     pthread_mutex_destroy(&d->lock);
     free(d->slot);

@@ -114,21 +114,6 @@ static size_t end_of(const gf_view_job *j) {
     return (size_t)(j->at + (int64_t)(j->height - 1) * j->stride + 3 * (int64_t)j->width);
 }
 
-static glofnd_status check_jobs(gf_error *err, const gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
-    const int max = GF_VIEW_SCALE * f->spec.size;
-    for (int64_t v = 0; v < f->spec.views; v++) {
-        const gf_view_job *j = &jobs[v];
-        const int fits = j->at >= 0 && j->width >= 1 && j->height >= 1 && j->width <= max && j->height <= max && j->stride >= 3;
-        FAIL_IF(err, !fits, GLOFND_E_ARGUMENT, "a box of %d x %d pixels cannot be resized to %d on the device", (int)j->width,
-                (int)j->height, f->spec.size);
-        if (j->width > s->widest) s->widest = j->width;
-        if (j->height > s->tallest) s->tallest = j->height;
-        if (end_of(j) > s->end) s->end = end_of(j);
-        s->blurred |= j->radius >= 0;
-    }
-    return GLOFND_OK;
-}
-
 /* Memory for the pictures of a batch; grows by half more than needed. */
 static glofnd_status make_room(gf_error *err, gf_cuda_feed *f, size_t bytes) {
     if (bytes <= f->capacity) return GLOFND_OK;
@@ -181,7 +166,17 @@ static glofnd_status make_views(gf_error *err, gf_cuda_feed *f, const summary *s
 /* Checks jobs, and keeps them for the copy. */
 static glofnd_status stage(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
     *s = (summary){0};
-    TRY(check_jobs(err, f, jobs, s));
+    const int max = GF_VIEW_SCALE * f->spec.size;
+    for (int64_t v = 0; v < f->spec.views; v++) {
+        const gf_view_job *j = &jobs[v];
+        const int fits = j->at >= 0 && j->width >= 1 && j->height >= 1 && j->width <= max && j->height <= max && j->stride >= 3;
+        FAIL_IF(err, !fits, GLOFND_E_ARGUMENT, "a box of %d x %d pixels cannot be resized to %d on the device", (int)j->width,
+                (int)j->height, f->spec.size);
+        if (j->width > s->widest) s->widest = j->width;
+        if (j->height > s->tallest) s->tallest = j->height;
+        if (end_of(j) > s->end) s->end = end_of(j);
+        s->blurred |= j->radius >= 0;
+    }
     TRY(gf_cuda_feed_wait_copied(err, f));
     memcpy(f->staged, jobs, (size_t)f->spec.views * sizeof *jobs);
     return GLOFND_OK;

@@ -159,15 +159,6 @@ static int decode_parts(const work *x, int64_t first, int64_t count) {
     return decode_parts(x, first, count / 2) && decode_parts(x, first + count / 2, count - count / 2);
 }
 
-static int decode_all(const work *x, int64_t count, int *accepted) {
-    gf_nvjpeg_state *s = x->s;
-    pthread_mutex_lock(&x->n->lock);
-    *accepted = (s->count == count || prepare(x->n, &s->batch, count)) && submit(x, s->batch, 0);
-    pthread_mutex_unlock(&x->n->lock);
-    s->count = *accepted ? count : 0; /* what a refused batch leaves behind is unknown */
-    return x->w->wait(x->w->user);
-}
-
 int gf_nvjpeg_decode(gf_nvjpeg *n, gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_t *pixels, void *stream,
                      const gf_nvjpeg_wait *w) {
     const work x = {n, s, stream, w};
@@ -176,6 +167,10 @@ int gf_nvjpeg_decode(gf_nvjpeg *n, gf_nvjpeg_state *s, gf_encoded *image, int64_
     const int64_t listed = list(n, s, image, count, pixels);
     pthread_mutex_unlock(&n->lock);
     if (listed <= 0) return listed == 0;
-    if (!decode_all(&x, listed, &accepted)) return 0;
+    pthread_mutex_lock(&x.n->lock);
+    accepted = (s->count == listed || prepare(x.n, &s->batch, listed)) && submit(&x, s->batch, 0);
+    pthread_mutex_unlock(&x.n->lock);
+    s->count = accepted ? listed : 0; /* what a refused batch leaves behind is unknown */
+    if (!x.w->wait(x.w->user)) return 0;
     return accepted || decode_parts(&x, 0, listed);
 }

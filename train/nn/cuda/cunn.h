@@ -80,8 +80,8 @@ struct gf_nn_op {
     gf_cunn_products **lengths;        /* LINEAR, packed: instead, for each length of texts */
     int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
     int patches;                       /* CONV of images as a linear layer: gemm */
-    int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_conv1x1.cu */
-    int window[GF_CUNN_WORKS];         /* CONV of 3 x 3: the same of cunn_conv3x3.cu */
+    int conv1x1[GF_CUNN_WORKS];        /* CONV of 1 x 1: with a batch norm by the kernels of cunn_conv1x1.cu */
+    int conv3x3[GF_CUNN_WORKS];        /* CONV of 3 x 3: the same of cunn_conv3x3.cu */
     int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 

@@ -137,13 +137,6 @@ static void engine_close(gf_nn_engine *s) {
     free(s); /* the libraries stay open: their threads may still run */
 }
 
-/* Two blocks per multiprocessor, each with half of its shared memory. */
-static void size_teams(gf_nn_engine *s, const struct cudaDeviceProp *p) {
-    const size_t half = p->sharedMemPerMultiprocessor / 2;
-    s->team_shared = GF_MIN(half - GF_MIN(half, p->reservedSharedMemPerBlock), p->sharedMemPerBlockOptin);
-    if (p->cooperativeLaunch && s->team_shared >= 32768) s->team_blocks = GF_MIN(2 * p->multiProcessorCount, GF_CUNN_TEAM_BLOCKS);
-}
-
 static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     char why[160] = "";
     struct cudaDeviceProp p;
@@ -153,7 +146,10 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED,
             "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu", p.name, p.major, p.minor);
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
-    size_teams(s, &p);
+    /* Two blocks per multiprocessor, each with half of its shared memory. */
+    const size_t half = p.sharedMemPerMultiprocessor / 2;
+    s->team_shared = GF_MIN(half - GF_MIN(half, p.reservedSharedMemPerBlock), p.sharedMemPerBlockOptin);
+    if (p.cooperativeLaunch && s->team_shared >= 32768) s->team_blocks = GF_MIN(2 * p.multiProcessorCount, GF_CUNN_TEAM_BLOCKS);
     s->multiprocessors = p.multiProcessorCount;
     s->shared = p.sharedMemPerBlockOptin;
 #ifdef GF_HAVE_HOPPER
@@ -230,8 +226,9 @@ void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
     return s->trial;
 }
 
-/* All ops exist now: saves the choices and frees the memory for timing. */
-static void end_of_choosing(gf_nn_engine *s) {
+static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
+    void *p = NULL;
+    /* All ops exist now: saves the choices and frees the memory for timing. */
     if (s->trial) cudaStreamSynchronize(s->stream);
     cudaFree(s->trial);
     s->trial = NULL;
@@ -239,11 +236,6 @@ static void end_of_choosing(gf_nn_engine *s) {
     /* not saved: chosen again next time */
     if (s->new_choices && s->plans_path) gf_cunn_choices_write(NULL, s, s->plans_path);
     s->new_choices = 0;
-}
-
-static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
-    void *p = NULL;
-    end_of_choosing(s);
     const cudaError_t e = cudaMalloc(&p, bytes ? bytes : 1);
     if (e != cudaSuccess) {
         cudaGetLastError(); /* an allocation that failed is no lasting error */
@@ -299,12 +291,6 @@ static void forget(gf_nn_engine *s) {
     for (int i = 0; i < GF_NN_RECORDS; i++) drop(s, i);
 }
 
-/* Uploads it, too: the first launch would allocate that memory, too late to continue without a graph. */
-static void make_record(gf_nn_engine *s, int slot, cudaGraph_t graph) {
-    if (cudaGraphInstantiate(&s->record[slot], graph, 0) != cudaSuccess) s->record[slot] = NULL;
-    else if (cudaGraphUpload(s->record[slot], s->stream) != cudaSuccess) drop(s, slot);
-}
-
 static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg,
                             int *made) {
     cudaGraph_t graph = NULL;
@@ -313,7 +299,11 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_sta
     CUDA_TRY_AS(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
     cudaStreamIsCapturing(s->stream, &now); /* work that cannot be captured has ended the capture */
-    if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, slot, graph);
+    if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) {
+        /* Uploads it, too: the first launch would allocate that memory, too late to continue without a graph. */
+        if (cudaGraphInstantiate(&s->record[slot], graph, 0) != cudaSuccess) s->record[slot] = NULL;
+        else if (cudaGraphUpload(s->record[slot], s->stream) != cudaSuccess) drop(s, slot);
+    }
     if (graph) cudaGraphDestroy(graph);
     *made = s->record[slot] != NULL;
     if (!*made) cudaGetLastError();

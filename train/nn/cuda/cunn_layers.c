@@ -29,21 +29,6 @@ static void append_move(struct gf_cunn_moves *m, gf_cunn_move *table, int which,
     m->blocks[which] += gf_cunn_move_blocks(count);
 }
 
-static void fill_moves(struct gf_cunn_moves *m, gf_cunn_move *table, const gf_nn_args *const *args, gf_nn_op *const *ops,
-                       int count) {
-    for (int i = 0; i < count; i++) {
-        const gf_nn_shape *s = &ops[i]->shape;
-        const int64_t n = s->out * s->in * s->kernel * s->kernel;
-        m->until[i] = m->blocks[1];
-        char *packed = args[i]->packed;
-        append_move(m, table, 0, (float *)(uintptr_t)args[i]->weight, packed, n);
-        if (s->kind == GF_NN_LINEAR && s->bias)
-            append_move(m, table, 0, (float *)(uintptr_t)args[i]->bias, packed + gf_cunn_linear_packed(s), s->out);
-        if (s->training && ops[i]->narrow) append_move(m, table, 1, args[i]->weight_grad, packed + gf_cunn_conv_packed(s), n);
-    }
-    m->until[count] = m->blocks[1];
-}
-
 static glofnd_status make_moves(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
     const size_t bytes = 2 * MOVES_MAX * sizeof(gf_cunn_move);
     FAIL_IF(err, 2 * count > MOVES_MAX, GLOFND_E_UNSUPPORTED, "a network of more than %d layers with weights",
@@ -59,7 +44,18 @@ static glofnd_status make_moves(gf_error *err, gf_nn_engine *s, const gf_nn_args
     m->until = until;
     m->next = s->moves;
     s->moves = m;
-    fill_moves(m, table, args, ops, count);
+    for (int i = 0; i < count; i++) {
+        const gf_nn_shape *shape = &ops[i]->shape;
+        const int64_t n = shape->out * shape->in * shape->kernel * shape->kernel;
+        m->until[i] = m->blocks[1];
+        char *packed = args[i]->packed;
+        append_move(m, table, 0, (float *)(uintptr_t)args[i]->weight, packed, n);
+        if (shape->kind == GF_NN_LINEAR && shape->bias)
+            append_move(m, table, 0, (float *)(uintptr_t)args[i]->bias, packed + gf_cunn_linear_packed(shape), shape->out);
+        if (shape->training && ops[i]->narrow)
+            append_move(m, table, 1, args[i]->weight_grad, packed + gf_cunn_conv_packed(shape), n);
+    }
+    m->until[count] = m->blocks[1];
     cudaError_t e = cudaMalloc((void **)&m->table, bytes);
     if (e == cudaSuccess) e = cudaMemcpyAsync(m->table, table, bytes, cudaMemcpyHostToDevice, s->stream);
     if (e == cudaSuccess) e = cudaStreamSynchronize(s->stream);
@@ -178,19 +174,6 @@ static glofnd_status find_products(gf_error *err, gf_nn_op *op, int64_t rows, gf
     return status;
 }
 
-/* All are chosen here, none in a step: choices take time and memory, and are saved with those of the other layers. */
-static glofnd_status products_of_lengths(gf_error *err, gf_nn_op *op) {
-    const gf_nn_shape *s = &op->shape;
-    const int64_t max = s->h * s->w;
-    const int count = gf_nn_text_length_number(max, max) + 1;
-    op->lengths = calloc((size_t)count, sizeof *op->lengths);
-    FAIL_IF(err, !op->lengths, GLOFND_E_MEMORY, "out of memory");
-    int64_t length = 1;
-    for (int i = 0; i < count; i++, length = gf_nn_text_length(length + 1, max))
-        TRY(find_products(err, op, s->n * length, &op->lengths[i]));
-    return GLOFND_OK;
-}
-
 glofnd_status gf_cunn_linear_multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, const void *add,
                                       void *c, void *workspace) {
     return gf_cunn_gemm_run(err, op->engine, &op->gemm[work], a, b, add, c, workspace);
@@ -228,7 +211,16 @@ glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *si
     if (act) sizes->scratch += array_bytes(s);
     if (s->training && s->bias) sizes->scratch += sums_bytes(s);
     if (op->engine->mode.estimate) return GLOFND_OK;
-    return s->packed ? products_of_lengths(err, op) : gf_cunn_linear_products(err, op, s);
+    if (!s->packed) return gf_cunn_linear_products(err, op, s);
+    /* All are chosen here, none in a step: choices take time and memory, and are saved with those of the other layers. */
+    const int64_t max = s->h * s->w;
+    const int count = gf_nn_text_length_number(max, max) + 1;
+    op->lengths = calloc((size_t)count, sizeof *op->lengths);
+    FAIL_IF(err, !op->lengths, GLOFND_E_MEMORY, "out of memory");
+    int64_t length = 1;
+    for (int i = 0; i < count; i++, length = gf_nn_text_length(length + 1, max))
+        TRY(find_products(err, op, s->n * length, &op->lengths[i]));
+    return GLOFND_OK;
 }
 
 void gf_cunn_linear_free(gf_nn_op *op) {
@@ -307,14 +299,6 @@ static glofnd_status find_plan(gf_error *err, gf_nn_op *op, int work) {
     return gf_cunn_plan_find(err, op->engine, &task, &op->plan[work]);
 }
 
-static glofnd_status find_back_weights(gf_error *err, gf_nn_op *op) {
-    op->narrow = op->shape.type == GF_TYPE_BF16;
-    const glofnd_status status = find_plan(err, op, GF_CUNN_BACK_WEIGHTS);
-    if (status == GLOFND_OK || !op->narrow) return status;
-    op->narrow = 0;
-    return find_plan(err, op, GF_CUNN_BACK_WEIGHTS);
-}
-
 /* ----- as a linear layer of patches: scratch is the workspace, the patches, then weights and their gradient ---------------- */
 
 static gf_nn_shape patch_shape(const gf_nn_shape *s) {
@@ -337,13 +321,6 @@ static int is_of_patches(const gf_nn_shape *s) {
 }
 
 static size_t patch_bytes(const gf_nn_shape *as) { return (size_t)(as->n * as->h * as->w * as->in) * 2; }
-
-static glofnd_status create_patches(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
-    const gf_nn_shape as = patch_shape(&op->shape);
-    op->patches = 1;
-    sizes->scratch = GF_CUNN_BLAS_WORKSPACE + (patch_bytes(&as) + 255) / 256 * 256 + (size_t)(as.in * as.out) * sizeof(float);
-    return op->engine->mode.estimate ? GLOFND_OK : gf_cunn_linear_products(err, op, &as);
-}
 
 typedef struct patch_space {
     void *rows, *weights;
@@ -381,26 +358,11 @@ static glofnd_status patches_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 static int64_t bytes_of(const gf_nn_shape *s, int64_t channels) { return s->n * s->h * s->w * channels * 2; }
 
-static void choose_point(gf_nn_op *op) {
-    const gf_nn_shape *s = &op->shape;
-    op->point[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= CONV1X1_BYTES && gf_cunn_conv1x1_fits(op->engine, s);
-    op->point[GF_CUNN_BACK_DATA] =
-        s->training && s->input_grad && bytes_of(s, s->in) >= CONV1X1_BYTES && gf_cunn_conv1x1_back_fits(op->engine, s);
-}
-
-static void choose_window(gf_nn_op *op) {
-    const gf_nn_shape *s = &op->shape;
-    op->window[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= CONV3X3_BYTES && gf_cunn_conv3x3_fits(op->engine, s);
-    op->window[GF_CUNN_BACK_DATA] = s->training && s->input_grad && bytes_of(s, s->in) >= CONV3X3_BYTES;
-    op->window[GF_CUNN_BACK_WEIGHTS] =
-        s->training && bytes_of(s, s->in) >= WEIGHTS_BYTES && gf_cunn_conv3x3_weights_scratch(op->engine, s) > 0;
-}
-
-int gf_cunn_conv_sums(const gf_nn_op *op) { return op->point[GF_CUNN_FORWARD] || op->window[GF_CUNN_FORWARD]; }
+int gf_cunn_conv_sums(const gf_nn_op *op) { return op->conv1x1[GF_CUNN_FORWARD] || op->conv3x3[GF_CUNN_FORWARD]; }
 
 int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before) {
-    if (op->point[GF_CUNN_BACK_DATA]) return before == GF_NN_BEFORE_END || before == GF_NN_BEFORE_PAIR;
-    return op->window[GF_CUNN_BACK_DATA] && gf_cunn_conv3x3_back_fits(op->engine, &op->shape, before);
+    if (op->conv1x1[GF_CUNN_BACK_DATA]) return before == GF_NN_BEFORE_END || before == GF_NN_BEFORE_PAIR;
+    return op->conv3x3[GF_CUNN_BACK_DATA] && gf_cunn_conv3x3_back_fits(op->engine, &op->shape, before);
 }
 
 #ifndef GF_HAVE_HOPPER /* then no engine is one of Hopper */
@@ -427,7 +389,12 @@ void gf_cunn_conv3x3_weights(gf_nn_engine *s, const gf_nn_shape *shape, const gf
 glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
-    if (is_of_patches(s)) return create_patches(err, op, sizes);
+    if (is_of_patches(s)) {
+        const gf_nn_shape as = patch_shape(&op->shape);
+        op->patches = 1;
+        sizes->scratch = GF_CUNN_BLAS_WORKSPACE + (patch_bytes(&as) + 255) / 256 * 256 + (size_t)(as.in * as.out) * sizeof(float);
+        return op->engine->mode.estimate ? GLOFND_OK : gf_cunn_linear_products(err, op, &as);
+    }
     const size_t stem = gf_cunn_stem_scratch(s);
     if (stem) {
         op->stem = 1;
@@ -436,16 +403,29 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
         sizes->saved = s->training && s->pooled ? gf_cunn_stem_saved(s) : 0;
         return GLOFND_OK;
     }
-    choose_point(op);
-    choose_window(op);
+    op->conv1x1[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= CONV1X1_BYTES && gf_cunn_conv1x1_fits(op->engine, s);
+    op->conv1x1[GF_CUNN_BACK_DATA] =
+        s->training && s->input_grad && bytes_of(s, s->in) >= CONV1X1_BYTES && gf_cunn_conv1x1_back_fits(op->engine, s);
+    op->conv3x3[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= CONV3X3_BYTES && gf_cunn_conv3x3_fits(op->engine, s);
+    op->conv3x3[GF_CUNN_BACK_DATA] = s->training && s->input_grad && bytes_of(s, s->in) >= CONV3X3_BYTES;
+    op->conv3x3[GF_CUNN_BACK_WEIGHTS] =
+        s->training && bytes_of(s, s->in) >= WEIGHTS_BYTES && gf_cunn_conv3x3_weights_scratch(op->engine, s) > 0;
     if (op->engine->mode.estimate) {
         sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
         return GLOFND_OK;
     }
     TRY(find_plan(err, op, GF_CUNN_FORWARD));
     if (s->training && s->input_grad) TRY(find_plan(err, op, GF_CUNN_BACK_DATA));
-    if (op->window[GF_CUNN_BACK_WEIGHTS]) sizes->scratch = gf_cunn_conv3x3_weights_scratch(op->engine, s), op->narrow = 1;
-    else if (s->training) TRY(find_back_weights(err, op));
+    if (op->conv3x3[GF_CUNN_BACK_WEIGHTS]) sizes->scratch = gf_cunn_conv3x3_weights_scratch(op->engine, s), op->narrow = 1;
+    else if (s->training) {
+        op->narrow = op->shape.type == GF_TYPE_BF16;
+        const glofnd_status status = find_plan(err, op, GF_CUNN_BACK_WEIGHTS);
+        if (status == GLOFND_OK || !op->narrow) TRY(status);
+        else {
+            op->narrow = 0;
+            TRY(find_plan(err, op, GF_CUNN_BACK_WEIGHTS));
+        }
+    }
     for (int i = 0; i < GF_CUNN_WORKS; i++)
         if (op->plan[i]) sizes->scratch = GF_MAX(sizes->scratch, op->plan[i]->workspace);
     return GLOFND_OK;
@@ -481,7 +461,7 @@ static void *gradient_of(const gf_nn_op *op, const gf_nn_args *a) {
 
 glofnd_status gf_cunn_conv_back_weights(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = gradient_of(op, a);
-    if (!op->window[GF_CUNN_BACK_WEIGHTS])
+    if (!op->conv3x3[GF_CUNN_BACK_WEIGHTS])
         return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, loose(a->dy), a->scratch);
     gf_cunn_conv3x3_weights(op->engine, &op->shape, a, grad);
     return GLOFND_OK;
@@ -606,17 +586,6 @@ static size_t lay_out(gf_cunn_steps *t, char *base) {
     return at;
 }
 
-/* The tables on the host, in a block of the same layout. */
-static void fill_tables(gf_cunn_steps *t, const gf_param *list) {
-    int at = 0;
-    for (int k = 0; k < t->count; k++) {
-        t->params[k] = list[k];
-        t->first[k] = at;
-        for (int64_t from = 0; from < (int64_t)list[k].n; from += GF_CUNN_CHUNK) t->chunks[at++] = (gf_cunn_chunk){k, from};
-    }
-    t->first[t->count] = at;
-}
-
 static glofnd_status make_tables(gf_error *err, gf_nn_optim *o, const gf_param *list, int count) {
     int64_t chunks = 0;
     for (int k = 0; k < count; k++) chunks += chunks_of(&list[k]);
@@ -628,7 +597,14 @@ static glofnd_status make_tables(gf_error *err, gf_nn_optim *o, const gf_param *
     char *block = calloc(1, bytes);
     FAIL_IF(err, !block, GLOFND_E_MEMORY, "no memory for an optimizer of %d tensors", count);
     lay_out(&host, block);
-    fill_tables(&host, list);
+    /* The tables on the host, in a block of the same layout. */
+    int at = 0;
+    for (int k = 0; k < host.count; k++) {
+        host.params[k] = list[k];
+        host.first[k] = at;
+        for (int64_t from = 0; from < (int64_t)list[k].n; from += GF_CUNN_CHUNK) host.chunks[at++] = (gf_cunn_chunk){k, from};
+    }
+    host.first[host.count] = at;
     cudaError_t e = cudaMalloc(&o->memory, bytes);
     if (e == cudaSuccess) e = cudaMemcpyAsync(o->memory, block, bytes, cudaMemcpyHostToDevice, o->engine->stream);
     if (e == cudaSuccess) e = cudaStreamSynchronize(o->engine->stream);

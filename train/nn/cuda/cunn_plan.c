@@ -66,27 +66,23 @@ void gf_cunn_choices_read(gf_nn_engine *s, const char *path) {
     s->new_choices = 0;
 }
 
-static void put_choice(gf_writer *w, const gf_cunn_choice *c) {
-    char line[LINE];
-    int n = snprintf(line, sizeof line, "%s %lld", c->key, (long long)c->engine);
-    for (int i = 0; i < c->knobs && n < LINE - 64; i++)
-        n += snprintf(line + n, sizeof line - (size_t)n, " %lld=%lld", (long long)c->knob[i][0], (long long)c->knob[i][1]);
-    line[n++] = '\n';
-    gf_put(w, line, (size_t)n);
-}
-
-/* Oldest first, so that reading restores the order. */
-static void put_from(gf_writer *w, const gf_cunn_choice *c) {
-    const gf_cunn_choice *all[4096];
-    int n = 0;
-    for (; c && n < 4096; c = c->next) all[n++] = c;
-    while (n > 0) put_choice(w, all[--n]);
-}
-
 glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const char *path) {
     gf_writer w;
     TRY(gf_writer_open(err, &w, path));
-    put_from(&w, s->choices);
+    /* Oldest first, so that reading restores the order. */
+    const gf_cunn_choice *all[4096];
+    int n = 0;
+    for (const gf_cunn_choice *c = s->choices; c && n < 4096; c = c->next) all[n++] = c;
+    while (n > 0) {
+        const gf_cunn_choice *c = all[--n];
+        char line[LINE];
+        int used = snprintf(line, sizeof line, "%s %lld", c->key, (long long)c->engine);
+        for (int i = 0; i < c->knobs && used < LINE - 64; i++)
+            used += snprintf(line + used, sizeof line - (size_t)used, " %lld=%lld", (long long)c->knob[i][0],
+                             (long long)c->knob[i][1]);
+        line[used++] = '\n';
+        gf_put(&w, line, (size_t)used);
+    }
     return gf_writer_finish(&w);
 }
 
@@ -475,17 +471,13 @@ static void try_mode(plan_search *f, gf_cunn_set *t, cudnnBackendDescriptor_t gr
     }
 }
 
-static void try_known(plan_search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph) {
+static void search_plans(plan_search *f, gf_cunn_set *t) {
+    const cudnnBackendDescriptor_t graph = gf_cunn_graph(t, f->task);
+    if (!graph) return;
     const gf_cunn_choice *known = gf_cunn_choice_find(f->engine, f->best->key);
     cudnnBackendDescriptor_t config = known ? gf_cunn_config(t, graph, known) : NULL;
     if (config) try_config(f, config, 0);
     t->status = CUDNN_STATUS_SUCCESS; /* the choice of a different version may no longer work */
-}
-
-static void search_plans(plan_search *f, gf_cunn_set *t) {
-    const cudnnBackendDescriptor_t graph = gf_cunn_graph(t, f->task);
-    if (!graph) return;
-    try_known(f, t, graph);
     if (f->best->plan) return;
     try_mode(f, t, graph, CUDNN_HEUR_MODE_A);
     t->status = CUDNN_STATUS_SUCCESS;
@@ -581,7 +573,12 @@ static glofnd_status make_layout(gf_error *err, const gf_cunn_libs *l, cublasLtM
 
 /* ----- proposals --------------------------------------------------------------------------------------------------- */
 
-static cublasStatus_t set_preference(const gf_cunn_libs *l, cublasLtMatmulPreference_t preference) {
+/* Best first by cuBLASLt's own estimate; *count of them. */
+static glofnd_status propose_products(gf_error *err, gf_nn_engine *s, const gf_cunn_gemm *g,
+                                      cublasLtMatmulHeuristicResult_t found[PRODUCT_PROPOSALS], int *count) {
+    const gf_cunn_libs *l = &s->libs;
+    cublasLtMatmulPreference_t preference;
+    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&preference), "preference");
     const size_t max = GF_CUNN_BLAS_WORKSPACE;
     const uint32_t align = GF_NN_ALIGN;
     const cublasLtMatmulPreferenceAttributes_t aligned[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -592,16 +589,6 @@ static cublasStatus_t set_preference(const gf_cunn_libs *l, cublasLtMatmulPrefer
         l->cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &max, sizeof max);
     for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
         status = l->cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &align, sizeof align);
-    return status;
-}
-
-/* Best first by cuBLASLt's own estimate; *count of them. */
-static glofnd_status propose_products(gf_error *err, gf_nn_engine *s, const gf_cunn_gemm *g,
-                                      cublasLtMatmulHeuristicResult_t found[PRODUCT_PROPOSALS], int *count) {
-    const gf_cunn_libs *l = &s->libs;
-    cublasLtMatmulPreference_t preference;
-    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&preference), "preference");
-    cublasStatus_t status = set_preference(l, preference);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = l->cublasLtMatmulAlgoGetHeuristic(s->blas, g->desc, g->a, g->b, g->c, g->c, preference, PRODUCT_PROPOSALS, found,
                                                    count);
@@ -649,20 +636,16 @@ static int fastest_product(gf_nn_engine *s, const gf_cunn_gemm *g, const gf_cunn
     return best;
 }
 
-static void product_key(const gf_nn_engine *s, const gf_cunn_gemm_task *t, char key[GF_CUNN_KEY]) {
-    snprintf(key, GF_CUNN_KEY, "product/%s-%s/%lldx%lld%s/%lldx%lld%s%s/d%de%d/%s/cublaslt%zu",
-             t->in == GF_TYPE_BF16 ? "bf16" : "f32", t->out == GF_TYPE_BF16 ? "bf16" : "f32", (long long)t->a.rows,
-             (long long)t->a.cols, t->a.turned ? "t" : "", (long long)t->b.rows, (long long)t->b.cols, t->b.turned ? "t" : "",
-             t->bias ? "/bias" : "", s->mode.deterministic, s->mode.exact, s->device, s->libs.cublasLtGetVersion());
-    replace_spaces(key);
-}
-
 static glofnd_status choose_product(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g, const gf_cunn_gemm_task *t) {
     cublasLtMatmulHeuristicResult_t found[PRODUCT_PROPOSALS];
     gf_cunn_choice choice = {.engine = 0};
     int count = 0;
     TRY(propose_products(err, s, g, found, &count));
-    product_key(s, t, choice.key);
+    snprintf(choice.key, GF_CUNN_KEY, "product/%s-%s/%lldx%lld%s/%lldx%lld%s%s/d%de%d/%s/cublaslt%zu",
+             t->in == GF_TYPE_BF16 ? "bf16" : "f32", t->out == GF_TYPE_BF16 ? "bf16" : "f32", (long long)t->a.rows,
+             (long long)t->a.cols, t->a.turned ? "t" : "", (long long)t->b.rows, (long long)t->b.cols, t->b.turned ? "t" : "",
+             t->bias ? "/bias" : "", s->mode.deterministic, s->mode.exact, s->device, s->libs.cublasLtGetVersion());
+    replace_spaces(choice.key);
     const gf_cunn_choice *known = s->mode.deterministic == 2 ? NULL : gf_cunn_choice_find(s, choice.key);
     if (known && known->engine < count && found[known->engine].state == CUBLAS_STATUS_SUCCESS) {
         g->algo = found[known->engine].algo;
