@@ -117,7 +117,7 @@ static glofnd_status choose_backend(gf_error *err, gf_cuda_decoder *d, const gf_
         uint8_t *rgb = calloc(bytes, 1);
         uint64_t sum = 0;
         int sound = rgb && decode(NULL, d, 0, &image, 1, bytes) == GLOFND_OK && !image.failed &&
-                        cudaMemcpy(rgb, d->slot[0].memory, bytes, cudaMemcpyDeviceToHost) == cudaSuccess;
+                    cudaMemcpy(rgb, d->slot[0].memory, bytes, cudaMemcpyDeviceToHost) == cudaSuccess;
         for (size_t j = 0; sound && j < bytes; j++) sum += (uint64_t)abs((int)rgb[j] - (int)p->rgb[j]);
         free(rgb);
         sound = sound && sum <= PROBE_LEVELS * bytes;
