@@ -376,8 +376,8 @@ check loss_sanitizers large_racecheck sanitized racecheck "$(at cuda_pass)" 'lar
 check loss_sanitizers large_synccheck sanitized synccheck "$(at cuda_pass)" 'large_tiles_*'
 check loss_sanitizers averages_memcheck sanitized memcheck "$(at cuda_averages)" 'neighbours_*'
 check loss_sanitizers averages_racecheck sanitized racecheck "$(at cuda_averages)" 'few_*'
-check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
-check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
+check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" test_quick
+check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" test_quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
 for part in small_teams_agree shortcuts_agree; do
     check nets_sanitizers "${part}_memcheck" own memcheck "$(at cuda_norm)" $part

@@ -5,18 +5,15 @@
  * left, and within attention that of the weights. Each error is |a - b| / |b| over the whole array. Results are poisoned before.
  * GLOFND_TEST_DEVICE=cpu runs the same on the CPU's backend.
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cuda/cuda_device.h"
+#include "support/cuda_main.h"
 #include "support/encoder_reference.h"
 #include "support/nn_device.h"
 #include "util/dtype.h"
@@ -213,8 +210,7 @@ static gf_nn_shape heads(int64_t n, int64_t length, int count, int dim, int caus
                          .causal = causal};
 }
 
-static void attention_agrees(void **state) {
-    (void)state;
+TEST(attention_agrees) {
     compare("attention of 77, causal", heads(3, 77, 8, 64, 1), 0);
     compare("attention of 50", heads(3, 50, 12, 64, 0), 0);
     compare("attention of 32, heads of 32", heads(5, 32, 4, 32, 1), 0);
@@ -226,15 +222,13 @@ static void attention_agrees(void **state) {
     compare("attention of 16, causal", heads(2, 16, 1, 32, 1), 0);
 }
 
-static void attention_of_odd_heads_agrees(void **state) {
-    (void)state;
+TEST(attention_of_odd_heads_agrees) {
     compare("attention, heads of 80", heads(2, 33, 2, 80, 0), 0);
     compare("attention, heads of 20, causal", heads(2, 40, 3, 20, 1), 0);
     compare("attention, heads of 7", heads(1, 19, 2, 7, 0), 0);
 }
 
-static void attention_of_one_query_agrees(void **state) {
-    (void)state;
+TEST(attention_of_one_query_agrees) {
     gf_nn_shape s = heads(3, 50, 8, 64, 0);
     s.second = 1, s.in = 2 * s.out;
     compare("one query of 50", s, 0);
@@ -246,8 +240,7 @@ static void attention_of_one_query_agrees(void **state) {
     compare("one query of 1", s, 0);
 }
 
-static void linear_layers_agree(void **state) {
-    (void)state;
+TEST(linear_layers_agree) {
     const gf_nn_shape in_proj = {.kind = GF_NN_LINEAR, .n = 1, .h = 77, .in = 512, .out = 1536, .bias = 1};
     const gf_nn_shape out_proj = {.kind = GF_NN_LINEAR, .n = 3, .h = 77, .in = 256, .out = 512, .bias = 1, .second = 1};
     gf_nn_shape fc = {.kind = GF_NN_LINEAR, .n = 2, .h = 50, .in = 128, .out = 512, .bias = 1, .act = GF_ACT_GELU};
@@ -268,8 +261,7 @@ static gf_nn_shape normed(int64_t n, int64_t h, int64_t c) {
     return (gf_nn_shape){.kind = GF_NN_LAYERNORM, .n = n, .h = h, .in = c, .out = c, .bias = 1};
 }
 
-static void layer_norms_agree(void **state) {
-    (void)state;
+TEST(layer_norms_agree) {
     compare("layer norm of 512", normed(3, 77, 512), 0);
     compare("layer norm of 512, added", normed(40, 77, 512), 1);
     compare("layer norm of 768", normed(3, 50, 768), 0);
@@ -287,8 +279,7 @@ static gf_nn_shape embedded(int64_t n, int64_t length, int64_t vocab, int64_t c)
     return (gf_nn_shape){.kind = GF_NN_EMBED, .n = n, .h = length, .in = vocab, .out = c, .bias = 1};
 }
 
-static void embeddings_agree(void **state) {
-    (void)state;
+TEST(embeddings_agree) {
     compare("embedding of 300 words", embedded(3, 77, 300, 512), 0);
     compare("embedding of 70000 words", embedded(40, 77, 70000, 16), 0);
     compare("embedding of 200 words, odd", embedded(5, 13, 200, 20), 0);
@@ -296,8 +287,7 @@ static void embeddings_agree(void **state) {
     compare("embedding of one token", embedded(1, 1, 5, 7), 0);
 }
 
-static void sequences_agree(void **state) {
-    (void)state;
+TEST(sequences_agree) {
     gf_nn_shape s = {.kind = GF_NN_TOKENS, .n = 3, .h = 7, .w = 7, .in = 256, .out = 256, .bias = 1};
     compare("sequence with a class token", s, 0);
     s.bias = 0;
@@ -309,8 +299,7 @@ static void sequences_agree(void **state) {
     compare("first row, added", s, 1);
 }
 
-static void averages_agree(void **state) {
-    (void)state;
+TEST(averages_agree) {
     gf_nn_shape s = {.kind = GF_NN_AVGPOOL, .n = 3, .h = 14, .w = 14, .in = 64, .out = 64, .kernel = 2, .stride = 2};
     compare("average pooling", s, 0);
     s.h = 7, s.w = 5, s.in = s.out = 5;
@@ -320,8 +309,7 @@ static void averages_agree(void **state) {
 }
 
 /* Every kernel of ours once, small enough for compute-sanitizer. */
-static void small_shapes_agree(void **state) {
-    (void)state;
+TEST(small_shapes_agree) {
     gf_nn_shape one = heads(2, 9, 2, 16, 0);
     one.second = 1, one.in = 2 * one.out;
     compare("attention of 33", heads(1, 33, 2, 64, 1), 0);
@@ -337,8 +325,7 @@ static void small_shapes_agree(void **state) {
             0);
 }
 
-static void what_cannot_be_done_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_done_is_refused) {
     gf_nn_shape refused[] = {heads(2, 9, 1, 128, 0),
                              heads(2, 9, 3, 10, 0),
                              normed(1, 1, 5000),
@@ -368,35 +355,17 @@ static int close_devices(void **state) {
     return 0;
 }
 
-/* cuda_attention [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    char why[160];
+/* GLOFND_TEST_DEVICE=cpu: both devices are the CPU. */
+static const char *no_backend(void) {
     const char *device = getenv("GLOFND_TEST_DEVICE");
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (device && strcmp(device, "cpu") == 0) {
-        backend = &gf_nn_backend_cpu;
-    } else if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_agrees),
-        cmocka_unit_test(attention_of_odd_heads_agrees),
-        cmocka_unit_test(attention_of_one_query_agrees),
-        cmocka_unit_test(linear_layers_agree),
-        cmocka_unit_test(layer_norms_agree),
-        cmocka_unit_test(embeddings_agree),
-        cmocka_unit_test(sequences_agree),
-        cmocka_unit_test(averages_agree),
-        cmocka_unit_test(small_shapes_agree),
-        cmocka_unit_test(what_cannot_be_done_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_devices, close_devices);
+    if (!device || strcmp(device, "cpu") != 0) return no_cuda_device();
+    backend = &gf_nn_backend_cpu;
+    return NULL;
 }
 
+TEST_NEEDS(no_backend)
+TEST_GROUP(open_devices, close_devices)
+
 #else
-int main(void) {
-    puts("skipped: built without oneDNN, as all nets are");
-    return 77;
-}
+TEST_SKIP("built without oneDNN, as all nets are")
 #endif

@@ -5,15 +5,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_device.h"
@@ -21,6 +18,7 @@
 #include "loader/cuda/cuda_augment.h"
 #include "loader/cuda/cuda_feed.h"
 #include "loader/loader.h"
+#include "support/cuda_main.h"
 #include "support/random.h"
 #include "util/dtype.h"
 
@@ -171,8 +169,7 @@ static void check_random(int size, int views, int smallest, int largest, gf_type
     album_free(&a);
 }
 
-static void test_small(void **state) {
-    (void)state;
+TEST(test_small) {
     check_random(32, 512, 32, 32, GF_TYPE_BF16, 8);
     check_random(32, 200, 1, 256, GF_TYPE_F32, 8);
     check_random(33, 60, 1, 90, GF_TYPE_BF16, 3);
@@ -181,8 +178,7 @@ static void test_small(void **state) {
     check_random(64, 60, 20, 300, GF_TYPE_BF16, 8);
 }
 
-static void test_large(void **state) {
-    (void)state;
+TEST(test_large) {
     check_random(96, 40, 60, 200, GF_TYPE_BF16, 8);
     check_random(97, 20, 60, 776, GF_TYPE_F32, 3);
     check_random(224, 40, 200, 600, GF_TYPE_BF16, 8);
@@ -192,15 +188,13 @@ static void test_large(void **state) {
 }
 
 /* Too large for shared memory. */
-static void test_scratch(void **state) {
-    (void)state;
+TEST(test_scratch) {
     check_random(301, 20, 100, 600, GF_TYPE_BF16, 8);
     check_random(384, 160, 100, 400, GF_TYPE_BF16, 8); /* more views than blocks */
     check_random(512, 6, 400, 2000, GF_TYPE_BF16, 8);
 }
 
-static void test_wide_blur(void **state) {
-    (void)state;
+TEST(test_wide_blur) {
     gf_augment recipe = recipe_of(48);
     rng g = {5};
     album a = album_of(&recipe, 40, 40 * 64 * 64 * 3);
@@ -214,8 +208,7 @@ static void test_wide_blur(void **state) {
 }
 
 /* All 2^24 colours, 512 x 512 of them in a picture, through one operation each time. */
-static void test_colours(void **state) {
-    (void)state;
+TEST(test_colours) {
     enum { SIDE = 512, VIEWS = 64 };
     static const double factor[][2] = {{0, 1.37}, {1, 0.61}, {2, 1.19}, {2, 0}, {3, 0.07}, {3, -0.5}, {3, 0.4999}};
     gf_augment recipe = recipe_of(SIDE);
@@ -335,16 +328,14 @@ static void check_batches(const char *text, int size, int resident, int odd) {
     gf_dataset_free(shapes);
 }
 
-static void test_batches(void **state) {
-    (void)state;
+TEST(test_batches) {
     check_batches("shapes:n=100,classes=5,size=40,seed=3", 32, 1, 7);
     check_batches("shapes:n=100,classes=5,size=40,seed=3", 32, 0, 7);
     check_batches("shapes:n=60,classes=5,size=300,seed=3", 96, 0, 5);
     check_batches("shapes:n=60,classes=5,size=300,seed=3", 32, 0, 5); /* boxes that the workers must shrink */
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     gf_error err = {""};
     const gf_augment large = recipe_of(600), small = recipe_of(8);
     float level[3][256];
@@ -364,26 +355,12 @@ static void test_refusals(void **state) {
     gf_cuda_feed_free(f);
 }
 
-static void test_quick(void **state) {
-    (void)state;
+/* A little of all, for sanitizers. */
+TEST(test_quick) {
     check_random(32, 24, 32, 32, GF_TYPE_BF16, 8);
     check_random(33, 12, 1, 90, GF_TYPE_F32, 3);
     check_random(224, 6, 200, 400, GF_TYPE_BF16, 8);
     check_random(301, 3, 100, 400, GF_TYPE_BF16, 8);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),     cmocka_unit_test(test_large),   cmocka_unit_test(test_scratch),
-        cmocka_unit_test(test_wide_blur), cmocka_unit_test(test_colours), cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_refusals),
-    };
-    char why[200];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
-    const struct CMUnitTest few[] = {cmocka_unit_test(test_quick)};
-    if (argc > 1 && strcmp(argv[1], "quick") == 0) return cmocka_run_group_tests(few, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -6,20 +6,17 @@
  * relative to its tensor, or to a thousandth of all gradients where that is more: some are 0 but for rounding (a bias that all
  * keys share moves no weight).
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cuda/cuda_device.h"
 #include "nn/net.h"
 #include "optim/optim.h"
+#include "support/cuda_main.h"
 #include "support/golden_net.h"
 #include "support/net_margin.h"
 #include "support/nn_device.h"
@@ -170,14 +167,12 @@ static float *gradient_of(const gf_net_spec *spec) {
 
 /* ----- against open_clip ------------------------------------------------------------------------------------------- */
 
-static void golden_encoders_agree(void **state) {
-    (void)state;
+TEST(golden_encoders_agree) {
     static const char *const names[] = {"text_gelu", "text_quick", "vit_gelu", "vit_quick"}; /* nothing with a kink */
     for (int i = 0; i < 4; i++) golden_tower_check(names[i], GLOFND_DEVICE_CUDA, GF_FP32, 5e-5);
 }
 
-static void golden_texts_in_bf16_stay_near(void **state) {
-    (void)state;
+TEST(golden_texts_in_bf16_stay_near) {
     golden_tower_check("text_gelu", GLOFND_DEVICE_CUDA, GF_BF16, 3e-2);
     golden_tower_check("text_quick", GLOFND_DEVICE_CUDA, GF_BF16, 3e-2);
 }
@@ -283,8 +278,7 @@ static void compare(const char *name, const gf_net_spec *spec, errors exact, dou
 
 static const errors exact = {4e-6, 6e-6, 6e-6}; /* seen: a quarter of it */
 
-static void text_encoders_agree(void **state) {
-    (void)state;
+TEST(text_encoders_agree) {
     compare("text, 2 x 128", &text_spec, exact, 3e-2);
     compare("text, 1 x 512", &wide_text_spec, exact, 3e-2);
 }
@@ -303,8 +297,7 @@ static void compare_with_whole(const char *name, gf_net_spec s, gf_precision pre
     within(e, limit);
 }
 
-static void texts_up_to_their_end_are_as_good_as_whole(void **state) {
-    (void)state;
+TEST(texts_up_to_their_end_are_as_good_as_whole) {
     for (int kind = ANY; kind < TEXT_KINDS; kind++) {
         const errors none = {0}, rough = {2e-2, 2e-2, 2e-2};
         texts = (text_kind)kind;
@@ -323,21 +316,14 @@ static void texts_up_to_their_end_are_as_good_as_whole(void **state) {
     texts = ANY;
 }
 
-static void image_transformers_agree(void **state) {
-    (void)state;
-    compare("image transformer", &vit_spec, exact, 3e-2);
-}
+TEST(image_transformers_agree) { compare("image transformer", &vit_spec, exact, 3e-2); }
 
 /* A number at the kink of a ReLU that falls to the other side changes all gradients below it a little, the smallest most: on the
  * CPU, images that differ by 1e-6 change all by 3e-3 and the worst by 1e-2. Away from the kinks that is 1e-5 and 1e-4, most of it
  * in the attention at the end, which sees much the same everywhere, more so with a larger margin: with 5 it is 4e-5 and 8e-4. */
-static void clip_resnets_agree(void **state) {
-    (void)state;
-    compare("CLIP's ResNet", &resnet_spec, (errors){5e-6, 5e-2, 1e-2}, 0);
-}
+TEST(clip_resnets_agree) { compare("CLIP's ResNet", &resnet_spec, (errors){5e-6, 5e-2, 1e-2}, 0); }
 
-static void clip_resnets_away_from_kinks_agree(void **state) {
-    (void)state;
+TEST(clip_resnets_away_from_kinks_agree) {
     relu_margin = 2.5f;
     gf_net_spec s = resnet_spec;
     s.device = GLOFND_DEVICE_CPU;
@@ -442,8 +428,7 @@ static float *after_steps(gf_precision precision, int recorded, int64_t *numbers
     return all;
 }
 
-static void recorded_steps_of_two_encoders_are_the_same_steps(void **state) {
-    (void)state;
+TEST(recorded_steps_of_two_encoders_are_the_same_steps) {
     for (int precision = GF_FP32; precision <= GF_BF16; precision++) {
         int64_t n;
         float *plain = after_steps((gf_precision)precision, 0, &n), *recorded = after_steps((gf_precision)precision, 1, &n);
@@ -455,24 +440,11 @@ static void recorded_steps_of_two_encoders_are_the_same_steps(void **state) {
     }
 }
 
-/* cuda_clipnet [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    char why[160];
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
+static int forget_plans(void **state) {
+    (void)state;
     remove(text_spec.plans);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_encoders_agree),
-        cmocka_unit_test(golden_texts_in_bf16_stay_near),
-        cmocka_unit_test(text_encoders_agree),
-        cmocka_unit_test(texts_up_to_their_end_are_as_good_as_whole),
-        cmocka_unit_test(image_transformers_agree),
-        cmocka_unit_test(clip_resnets_agree),
-        cmocka_unit_test(clip_resnets_away_from_kinks_agree),
-        cmocka_unit_test(recorded_steps_of_two_encoders_are_the_same_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(forget_plans, NULL)

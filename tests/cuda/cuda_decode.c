@@ -5,15 +5,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <cuda_runtime_api.h>
 #include <jpeglib.h>
 
@@ -21,6 +18,7 @@
 #include "image/image.h"
 #include "loader/cuda/cuda_feed.h"
 #include "loader/loader.h"
+#include "support/cuda_main.h"
 #include "support/scratch.h"
 
 enum { KINDS = 4, EACH = 16, FILES = KINDS * EACH, SLOTS = 3, BATCH = 16, SIZE = 64, STEPS = 5 };
@@ -132,8 +130,7 @@ static uint8_t *decode(int slot, gf_encoded *image, int64_t count) {
     return rgb;
 }
 
-static void test_pixels(void **state) {
-    (void)state;
+TEST(test_pixels) {
     uint8_t *rgb = decode(0, p.image, FILES);
     double mean = 0;
     int most = 0;
@@ -159,8 +156,7 @@ static void test_pixels(void **state) {
 }
 
 /* The same bits in another slot, in a second run, and for images in smaller batches. */
-static void test_repeats(void **state) {
-    (void)state;
+TEST(test_repeats) {
     static gf_encoded few[FILES];
     uint8_t *first = decode(0, p.image, FILES), *second = decode(1, p.image, FILES);
     for (int i = 0; i < FILES; i++) {
@@ -252,8 +248,7 @@ static void next(stage *s, gf_batch *b) {
 }
 
 /* The views of the CPU, about; all of them twice, with other numbers of workers, to the bit. */
-static void test_batches(void **state) {
-    (void)state;
+TEST(test_batches) {
     enum { BYTES = 2 * BATCH * SIZE * SIZE * 3 };
     gf_error err = {""};
     gf_dataset *d;
@@ -307,23 +302,15 @@ static void test_batches(void **state) {
     free(kept);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pixels),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_batches),
-    };
-    char why[200];
-    gf_error err = {""};
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
+static const char *no_decoder(void) {
+    static gf_error err;
+    const char *reason = no_cuda_device();
+    if (reason) return reason;
     make_pile();
-    if (open_decoder(&err) != GLOFND_OK) {
-        printf("skipped: %s\n", err.text);
-        return 77;
-    }
+    if (open_decoder(&err) != GLOFND_OK) return err.text;
     printf("%s\n", gf_cuda_decoder_name(decoder));
-    return cmocka_run_group_tests(tests, make_box, close_all);
+    return NULL;
 }
+
+TEST_NEEDS(no_decoder)
+TEST_GROUP(make_box, close_all)

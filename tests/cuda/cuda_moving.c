@@ -1,6 +1,9 @@
 /* cuda_moving.c - count, the move of lambda and stats in one kernel against the three one after the other: the same counts, so
  * the same lambdas; the same pairs in the sums. Hopper only: elsewhere the step has the three. */
+#include "support/test.h"
+
 #include "support/cuda_checks.h"
+#include "support/cuda_main.h"
 #include "support/few_processors.h"
 
 #define ALPHA 0.02 /* 8 to 16 of some hundred columns */
@@ -125,32 +128,15 @@ static void check_shapes(state_kind kind) {
     }
 }
 
-static void settled(void **state) {
-    (void)state;
-    check_shapes(SETTLED);
+TEST_WITH(settled, NULL, all_processors) { check_shapes(SETTLED); }
+
+TEST_WITH(lists_overflow, NULL, all_processors) { check_shapes(LOW); }
+
+TEST_WITH(lambda_falls_below_what_was_foreseen, NULL, all_processors) { check_shapes(SUDDEN); }
+
+static const char *no_kernels(void) {
+    const char *reason = no_cuda_device();
+    return reason || gf_cuda_move_bytes(4096, 4096) > 0 ? reason : "no GPU with kernels for this";
 }
 
-static void lists_overflow(void **state) {
-    (void)state;
-    check_shapes(LOW);
-}
-
-static void lambda_falls_below_what_was_foreseen(void **state) {
-    (void)state;
-    check_shapes(SUDDEN);
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(settled, all_processors),
-        cmocka_unit_test_teardown(lists_overflow, all_processors),
-        cmocka_unit_test_teardown(lambda_falls_below_what_was_foreseen, all_processors),
-    };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (no_device()) return 77;
-    if (gf_cuda_move_bytes(4096, 4096) == 0) {
-        printf("skipped: no GPU with kernels for this\n");
-        return 77;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_kernels)

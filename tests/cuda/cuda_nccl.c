@@ -3,20 +3,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <cuda_runtime_api.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "dist/comm.h"
 #include "dist/dist.h"
+#include "support/cuda_main.h"
 #include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
 
@@ -81,8 +78,7 @@ static void expect_numbers(line *l, float first) {
     for (int i = 0; i < COUNT; i++) assert_true(l->host[COUNT + i] == first + (float)i);
 }
 
-static void a_duplicate_works_beside_its_original(void **state) {
-    (void)state;
+TEST(a_duplicate_works_beside_its_original) {
     line l = open_line();
     assert_true(l.wire->ops->fork && l.wire->ops->join);
     for (int i = 0; i < COUNT; i++) l.host[i] = 1 + (float)i;
@@ -91,8 +87,7 @@ static void a_duplicate_works_beside_its_original(void **state) {
     close_line(&l);
 }
 
-static void both_can_be_recorded(void **state) {
-    (void)state;
+TEST(both_can_be_recorded) {
     cudaGraph_t graph;
     cudaGraphExec_t record;
     line l = open_line();
@@ -129,8 +124,7 @@ static void trains_as_none(const trial_setting *run, const trial_setting *more) 
 
 /* A single rank gives the bits of a run without ranks, captured steps included. Not in bf16: on Hopper convolutions make the sums
  * of batch norms where there are no ranks, and round differently. */
-static void one_rank_trains_as_none(void **state) {
-    (void)state;
+TEST(one_rank_trains_as_none) {
     static const trial_setting run[] = {{"data", "shapes:n=192,classes=3,size=32"},
                                         {"arch", "resnet18"},
                                         {"stem", "1"},
@@ -171,8 +165,7 @@ static void *join_in(void *user) {
 }
 
 /* Fails once a later NCCL allows it: cuda_ranks.c can then use NCCL instead of its own transport. */
-static void two_ranks_cannot_share_a_gpu(void **state) {
-    (void)state;
+TEST(two_ranks_cannot_share_a_gpu) {
     gf_comm *host[2];
     member m[2] = {0};
     void *user[2] = {&m[0], &m[1]};
@@ -188,13 +181,5 @@ static void two_ranks_cannot_share_a_gpu(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_duplicate_works_beside_its_original),
-        cmocka_unit_test(both_can_be_recorded),
-        cmocka_unit_test(one_rank_trains_as_none),
-        cmocka_unit_test(two_ranks_cannot_share_a_gpu),
-    };
-    const int missing = gpu_missing();
-    return missing ? missing : cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(trial_enter, trial_leave)

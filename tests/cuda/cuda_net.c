@@ -1,30 +1,23 @@
 /* cuda_net.c - complete networks on CUDA: against PyTorch in float64 (support/golden_net.h), against runs of the CPU in bf16,
  * captured steps against queued ones, same bits twice, moves of tensors between layouts.
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "cuda/cuda_device.h"
 #include "optim/optim.h"
+#include "support/cuda_main.h"
 #include "support/golden_net.h"
 #include "support/net_margin.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 
 /* float32 without TF32. */
-#define X(name)                                                     \
-    static void name(void **state) {                                \
-        (void)state;                                                \
-        golden_net_check(#name, GLOFND_DEVICE_CUDA, GF_FP32, 1e-4); \
-    }
+#define X(name) \
+    TEST(name) { golden_net_check(#name, GLOFND_DEVICE_CUDA, GF_FP32, 1e-4); }
 GOLDEN_NETS(X)
 #undef X
 
@@ -138,8 +131,7 @@ static float *run(const gf_net_spec *spec, int steps, uint64_t key, int64_t *num
 
 /* ----- tests -------------------------------------------------------------------------------------------------------- */
 
-static void recorded_steps_are_the_same_steps(void **state) {
-    (void)state;
+TEST(recorded_steps_are_the_same_steps) {
     int64_t n;
     for (int precision = GF_FP32; precision <= GF_BF16; precision++) {
         gf_net_spec spec = small;
@@ -151,8 +143,7 @@ static void recorded_steps_are_the_same_steps(void **state) {
     }
 }
 
-static void steps_follow_the_cpu(void **state) {
-    (void)state;
+TEST(steps_follow_the_cpu) {
     int64_t n;
     gf_net_spec host = small;
     host.device = GLOFND_DEVICE_CPU;
@@ -169,8 +160,7 @@ static void steps_follow_the_cpu(void **state) {
     free(want), free(have), free(rough);
 }
 
-static void tensors_come_back_as_they_went(void **state) {
-    (void)state;
+TEST(tensors_come_back_as_they_went) {
     gf_error err = {""};
     gf_net *n = NULL;
     gf_tensor *t;
@@ -186,8 +176,7 @@ static void tensors_come_back_as_they_went(void **state) {
     gf_net_free(n);
 }
 
-static void too_large_a_net_is_refused(void **state) {
-    (void)state;
+TEST(too_large_a_net_is_refused) {
     gf_error err = {""};
     gf_net *n = NULL;
     gf_net_spec spec = small;
@@ -201,21 +190,11 @@ static void too_large_a_net_is_refused(void **state) {
     gf_net_free(n);
 }
 
-int main(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
+static int forget_plans(void **state) {
+    (void)state;
     remove(small.plans);
-    const struct CMUnitTest tests[] = {
-#define X(name) cmocka_unit_test(name),
-        GOLDEN_NETS(X)
-#undef X
-            cmocka_unit_test(tensors_come_back_as_they_went),
-        cmocka_unit_test(recorded_steps_are_the_same_steps),
-        cmocka_unit_test(steps_follow_the_cpu),
-        cmocka_unit_test(too_large_a_net_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(forget_plans, NULL)

@@ -1,5 +1,8 @@
 /* cuda_pass.c - the passes on the GPU against the CPU's, over all flags, shapes and kinds of products. */
+#include "support/test.h"
+
 #include "support/cuda_checks.h"
+#include "support/cuda_main.h"
 #include "support/few_processors.h"
 
 static void check_mask(problem *p, unsigned flags) {
@@ -79,9 +82,8 @@ static void check_with_buffer(problem *p, size_t bytes) {
 
 /* Batches so large that one product serves both anchors of a pair, where the GPU has it: with an odd and an even number of blocks
  * of rows; a buffer for all partial sums at once, and for some at a time. */
-static void large_batches(void **state) {
+TEST(large_batches) {
     static const shape SHAPES[] = {{2202, 0, 2202, 128, 1, 10.0f}, {2306, 0, 2306, 100, 1, 10.0f}};
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 31 + (unsigned)i);
         check_with_buffer(p, (size_t)(64 * 8 * SHAPES[i].rows));
@@ -91,13 +93,12 @@ static void large_batches(void **state) {
 }
 
 /* More than 128 dimensions, with a buffer for the weights of all rows, of some, and of none. */
-static void wide_embeddings(void **state) {
+TEST(wide_embeddings) {
     static const shape SHAPES[] = {
         {1150, 60, 1050, 300, 0, 10.0f},
         {1100, 0, 1100, 200, 1, 20.0f},
         {1026, 0, 1026, 700, 1, 10.0f},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 41 + (unsigned)i);
         check_with_buffer(p, 4 << 20);
@@ -117,31 +118,20 @@ static void wide_embeddings(void **state) {
     }
 }
 
-static void exact(void **state) {
-    (void)state;
-    run_math(GF_CUDA_EXACT);
-}
+TEST(exact) { run_math(GF_CUDA_EXACT); }
 
-static void rounded_to_bf16(void **state) {
-    (void)state;
-    run_math(GF_CUDA_BF16);
-}
+TEST(rounded_to_bf16) { run_math(GF_CUDA_BF16); }
 
-static void split_in_halves(void **state) {
-    (void)state;
-    run_math(GF_CUDA_SPLIT);
-}
+TEST(split_in_halves) { run_math(GF_CUDA_SPLIT); }
 
 /* For compute-sanitizer: racecheck takes minutes with the large ones. */
-static void few_small_shapes(void **state) {
-    (void)state;
+TEST(few_small_shapes) {
     all_passes(&shapes[0], GF_CUDA_BF16, 51);
     all_passes(&shapes[0], GF_CUDA_SPLIT, 52);
 }
 
-static void few_large_shapes(void **state) {
+TEST(few_large_shapes) {
     static const shape SHAPES[] = {{1026, 0, 1026, 200, 1, 10.0f}, {2202, 0, 2202, 128, 1, 10.0f}};
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 53 + (unsigned)i);
         check_with_buffer(p, 4 << 20);
@@ -160,9 +150,8 @@ static void on_few_processors(problem *p, int count, size_t bytes) {
 
 /* One product for both anchors: an odd and an even number of blocks of rows; one and several thread blocks for the columns of
  * each; a buffer for all partial sums at once, and for some at a time. */
-static void few_processors_in_pairs(void **state) {
+TEST_WITH(few_processors_in_pairs, NULL, all_processors) {
     static const shape SHAPES[] = {{1026, 0, 1026, 128, 1, 10.0f}, {830, 0, 830, 100, 1, 10.0f}};
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         const size_t part = 8 * (size_t)SHAPES[i].rows;
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 61 + (unsigned)i);
@@ -174,18 +163,16 @@ static void few_processors_in_pairs(void **state) {
 }
 
 /* So many rows for a thread block that the ring in which it keeps their sums goes round. */
-static void row_sums_go_round(void **state) {
+TEST_WITH(row_sums_go_round, NULL, all_processors) {
     static const shape SHAPE = {2306, 0, 2306, 100, 1, 10.0f};
-    (void)state;
     problem *p = make(&SHAPE, GF_CUDA_BF16, 60);
     on_few_processors(p, 1, (size_t)(64 * 8 * SHAPE.rows));
     drop(p);
 }
 
 /* Complete rows, in numbers that choose blocks of 256, 128, 64 and 32. */
-static void few_processors_by_rows(void **state) {
+TEST_WITH(few_processors_by_rows, NULL, all_processors) {
     static const shape SHAPES[] = {{1300, 1000, 300, 128, 0, 10.0f}, {700, 400, 300, 100, 1, 10.0f}};
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 63 + (unsigned)i);
         on_few_processors(p, 1, 0);
@@ -198,12 +185,11 @@ static void few_processors_by_rows(void **state) {
 
 /* Columns of one to five tiles, the last one just begun or almost full: a warpgroup that shares out columns with another has
  * none of them, as many as the other, or one less. */
-static void few_processors_few_tiles(void **state) {
+TEST_WITH(few_processors_few_tiles, NULL, all_processors) {
     static const shape SHAPES[] = {
         {67, 0, 67, 128, 0, 10.0f},   {129, 0, 129, 100, 0, 10.0f}, {256, 60, 130, 128, 1, 10.0f},
         {382, 0, 382, 128, 1, 10.0f}, {390, 0, 390, 100, 1, 10.0f}, {514, 0, 514, 70, 1, 10.0f},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 71 + (unsigned)i);
         on_few_processors(p, 1, 0);
@@ -215,10 +201,9 @@ static void few_processors_few_tiles(void **state) {
 
 /* More than 128 dimensions: one and two thread blocks for the columns of a block of rows, a buffer for the weights of all rows
  * and of 128. */
-static void few_processors_wide(void **state) {
+TEST_WITH(few_processors_wide, NULL, all_processors) {
     static const shape SHAPES[] = {{400, 100, 300, 300, 0, 10.0f}, {260, 0, 260, 200, 1, 10.0f}, {140, 0, 140, 700, 1, 20.0f}};
     const unsigned any = GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT;
-    (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         const size_t row = sizeof(uint16_t) * (size_t)((SHAPES[i].cols + 127) / 128 * 128);
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 65 + (unsigned)i);
@@ -271,27 +256,23 @@ static const shape LARGE_SIDES[4] = {{390, 0, 390, 300, 0, 10.0f},
                                      {257, 0, 257, 1000, 0, 10.0f}};
 static const shape LARGE_VIEWS[3] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
 
-static void large_tiles_sides(void **state) {
-    (void)state;
+TEST_WITH(large_tiles_sides, NULL, all_processors) {
     for (unsigned i = 0; i < 4; i++) check_large_sides(&LARGE_SIDES[i], GF_CUDA_BF16, 81 + i);
 }
 
-static void large_tiles_views(void **state) {
-    (void)state;
+TEST_WITH(large_tiles_views, NULL, all_processors) {
     for (unsigned i = 0; i < 3; i++) check_large_views(&LARGE_VIEWS[i], GF_CUDA_BF16, 91 + i);
 }
 
 /* The same in halves, also with 128 dimensions. */
-static void large_tiles_halves_sides(void **state) {
+TEST_WITH(large_tiles_halves_sides, NULL, all_processors) {
     const shape narrow = {641, 0, 641, 100, 0, 10.0f};
-    (void)state;
     for (unsigned i = 0; i < 4; i++) check_large_sides(&LARGE_SIDES[i], GF_CUDA_SPLIT, 81 + i);
     check_large_sides(&narrow, GF_CUDA_SPLIT, 88);
 }
 
-static void large_tiles_halves_views(void **state) {
+TEST_WITH(large_tiles_halves_views, NULL, all_processors) {
     const shape narrow = {1026, 0, 1026, 128, 1, 20.0f};
-    (void)state;
     for (unsigned i = 0; i < 3; i++) check_large_views(&LARGE_VIEWS[i], GF_CUDA_SPLIT, 91 + i);
     check_large_views(&narrow, GF_CUDA_SPLIT, 98);
 }
@@ -312,38 +293,8 @@ static void few_large_tiles(gf_cuda_math math) {
     drop(views);
 }
 
-static void large_few_tiles(void **state) {
-    (void)state;
-    few_large_tiles(GF_CUDA_BF16);
-}
+TEST_WITH(large_few_tiles, NULL, all_processors) { few_large_tiles(GF_CUDA_BF16); }
 
-static void large_few_halves(void **state) {
-    (void)state;
-    few_large_tiles(GF_CUDA_SPLIT);
-}
+TEST_WITH(large_few_halves, NULL, all_processors) { few_large_tiles(GF_CUDA_SPLIT); }
 
-/* cuda_pass [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact),
-        cmocka_unit_test(rounded_to_bf16),
-        cmocka_unit_test(split_in_halves),
-        cmocka_unit_test(large_batches),
-        cmocka_unit_test(wide_embeddings),
-        cmocka_unit_test(few_small_shapes),
-        cmocka_unit_test(few_large_shapes),
-        cmocka_unit_test_teardown(row_sums_go_round, all_processors),
-        cmocka_unit_test_teardown(few_processors_in_pairs, all_processors),
-        cmocka_unit_test_teardown(few_processors_by_rows, all_processors),
-        cmocka_unit_test_teardown(few_processors_few_tiles, all_processors),
-        cmocka_unit_test_teardown(few_processors_wide, all_processors),
-        cmocka_unit_test_teardown(large_tiles_sides, all_processors),
-        cmocka_unit_test_teardown(large_tiles_views, all_processors),
-        cmocka_unit_test_teardown(large_tiles_halves_sides, all_processors),
-        cmocka_unit_test_teardown(large_tiles_halves_views, all_processors),
-        cmocka_unit_test_teardown(large_few_tiles, all_processors),
-        cmocka_unit_test_teardown(large_few_halves, all_processors),
-    };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -5,20 +5,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "dist/dist.h"
 #include "method/store.h"
+#include "support/cuda_main.h"
 #include "support/gpu_runs.h"
 #include "support/gpu_transport.h"
 #include "util/dtype.h"
@@ -125,8 +122,7 @@ static void hand_over(const trial_setting *more) {
     drop_pair(&p);
 }
 
-static void gradients_are_handed_over_once_and_final(void **state) {
-    (void)state;
+TEST(gradients_are_handed_over_once_and_final) {
     static const trial_setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
     static const trial_setting deep[] = {{"arch", "resnet50"}, {"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
     hand_over(NULL);
@@ -137,8 +133,7 @@ static void gradients_are_handed_over_once_and_final(void **state) {
 /* ----- captured ------------------------------------------------------------------------------------------------------- */
 
 /* Garbage for milliseconds: an optimizer that did not wait for the sums would read it, in a captured step too. */
-static void recorded_steps_wait_for_the_sums(void **state) {
-    (void)state;
+TEST(recorded_steps_wait_for_the_sums) {
     static const trial_setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
     pair p;
     make_pair(&p, bf16, SPOIL);
@@ -160,8 +155,7 @@ static glofnd_status sum_with_another(gf_error *err, gf_comm *c, double *x, int6
 }
 
 /* A different rank has no graph: this one drops its own, and queues every step. */
-static void no_rank_plays_a_record_alone(void **state) {
-    (void)state;
+TEST(no_rank_plays_a_record_alone) {
     pair p;
     make_pair(&p, NULL, SPOIL);
     gf_comm_ops kind_of_two = *p.host->ops;
@@ -283,8 +277,7 @@ static void train_together(const trial_setting *more, double limit) {
     gf_trainer_free(alone);
 }
 
-static void two_ranks_train_as_one(void **state) {
-    (void)state;
+TEST(two_ranks_train_as_one) {
     static const trial_setting small[] = {{"arch", "resnet8"}, {"batch", "32"}, {NULL, NULL}};
     static const trial_setting wide[] = {{"batch", "32"}, {"lr", "0.0002"}, {"momentum", "0"}, {NULL, NULL}};
     train_together(small, 1e-4);
@@ -292,8 +285,7 @@ static void two_ranks_train_as_one(void **state) {
 }
 
 /* A temperature per anchor. */
-static void two_ranks_train_by_other_methods(void **state) {
-    (void)state;
+TEST(two_ranks_train_by_other_methods) {
     static const trial_setting views[] = {
         {"arch", "resnet8"}, {"batch", "32"}, {"loss", "isogclr-views"}, {"detector", "none"}, {NULL, NULL}};
     train_together(views, 1e-4);
@@ -311,16 +303,14 @@ static const trial_setting some_neighbours[] = {
     AVERAGES, {"neighbours", "3"}, {"neighbour_share", "0.5"}, {"neighbour_rows", "60"}, {NULL, NULL}};
 
 /* Two epochs: in the second one all samples have averages. */
-static void two_ranks_train_with_averages(void **state) {
-    (void)state;
+TEST(two_ranks_train_with_averages) {
     train_together(averages, 1e-4);
     train_together(neighbours, 1e-4);
     train_together(some_neighbours, 1e-4);
 }
 
 /* Half of the steps on two ranks, the others on one; and the other way round. */
-static void checkpoints_continue_on_other_ranks(void **state) {
-    (void)state;
+TEST(checkpoints_continue_on_other_ranks) {
     const int half = STEPS / 2;
     member first[RANKS] = {{.steps = half, .to = "of_two"}}, second[RANKS] = {{.steps = half, .from = "of_one"}};
     gf_trainer *alone = build_run(some_neighbours, NULL), *continued = build_run(some_neighbours, NULL);
@@ -339,8 +329,7 @@ static void checkpoints_continue_on_other_ranks(void **state) {
 }
 
 /* Two nets hand over one after the other; in parts, after the last. */
-static void two_ranks_train_image_and_text(void **state) {
-    (void)state;
+TEST(two_ranks_train_image_and_text) {
     static const char *const parts[] = {"0", "4"};
     for (int i = 0; i < 2; i++) {
         const trial_setting encoders[] = {
@@ -357,18 +346,5 @@ static void two_ranks_train_image_and_text(void **state) {
 static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabulary("ranks.vocab") != 0; }
 
 /* argv[1]: only tests whose name fits this pattern. */
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_handed_over_once_and_final),
-        cmocka_unit_test(recorded_steps_wait_for_the_sums),
-        cmocka_unit_test(no_rank_plays_a_record_alone),
-        cmocka_unit_test(two_ranks_train_as_one),
-        cmocka_unit_test(two_ranks_train_by_other_methods),
-        cmocka_unit_test(two_ranks_train_with_averages),
-        cmocka_unit_test(checkpoints_continue_on_other_ranks),
-        cmocka_unit_test(two_ranks_train_image_and_text),
-    };
-    const int missing = gpu_missing();
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return missing ? missing : cmocka_run_group_tests(tests, enter, trial_leave);
-}
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(enter, trial_leave)

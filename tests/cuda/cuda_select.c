@@ -1,4 +1,7 @@
 /* cuda_select.c - order statistics on the GPU against the CPU's, and the same bits of S from every kernel. */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
 #include "support/cuda_problem.h"
 
 /* ---- order statistics ---- */
@@ -168,8 +171,7 @@ static void check_many(unsigned mask) {
     free_rows(&host), free_results(&got), free_results(&want), free_device_rows(&x), cudaFree(scratch), free_vectors(&z);
 }
 
-static void many_rows(void **state) {
-    (void)state;
+TEST(many_rows) {
     check_many(0), check_many(GF_MOMENT);
     check_many(GF_MASK | GF_COUNT), check_many(GF_MASK | GF_COUNT | GF_MOMENT);
 }
@@ -239,13 +241,9 @@ static void check_wanted_shapes(size_t count) {
         }
 }
 
-static void wanted_samples(void **state) {
-    (void)state;
-    check_wanted_shapes(sizeof shapes / sizeof *shapes);
-}
+TEST(wanted_samples) { check_wanted_shapes(sizeof shapes / sizeof *shapes); }
 
-static void few_wanted_samples(void **state) { /* for sanitizers */
-    (void)state;
+TEST(few_wanted_samples) { /* for sanitizers */
     check_wanted_shapes(2);
 }
 
@@ -261,10 +259,9 @@ static void repeat_vectors(gf_cuda_embed *z) {
 }
 
 /* Many rows and few, of every width that has a kernel of its own. */
-static void wanted_samples_of_any_width(void **state) {
+TEST(wanted_samples_of_any_width) {
     static const int64_t DIMS[] = {64, 128, 256, 512, 768, 1000};
     static const float NEAR[1024] = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof DIMS / sizeof *DIMS; i++) {
         rng g = {5};
         vectors z = make_vectors(&g, MANY, DIMS[i], 0, NEAR, 1.0);
@@ -282,10 +279,9 @@ static void wanted_samples_of_any_width(void **state) {
 }
 
 /* Similarities that hardly differ: more than a list of the search holds. */
-static void wanted_samples_in_a_crowd(void **state) {
+TEST(wanted_samples_in_a_crowd) {
     float near[128];
     rng g = {6};
-    (void)state;
     for (int d = 0; d < 128; d++) near[d] = 1.0f;
     vectors z = make_vectors(&g, 1000, 128, 0, near, 0.05);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(1000, 1000));
@@ -294,8 +290,7 @@ static void wanted_samples_in_a_crowd(void **state) {
     free_vectors(&z), cudaFree(scratch);
 }
 
-static void selections_and_bits(void **state) {
-    (void)state;
+TEST(selections_and_bits) {
     const gf_cuda_math maths[] = {GF_CUDA_EXACT, GF_CUDA_BF16, GF_CUDA_SPLIT};
     for (int m = 0; m < 3; m++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -306,13 +301,4 @@ static void selections_and_bits(void **state) {
         }
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits),
-                                       cmocka_unit_test(many_rows),
-                                       cmocka_unit_test(wanted_samples),
-                                       cmocka_unit_test(few_wanted_samples),
-                                       cmocka_unit_test(wanted_samples_of_any_width),
-                                       cmocka_unit_test(wanted_samples_in_a_crowd)};
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -1,6 +1,9 @@
 /* cuda_shift.c - small temperatures in the large tiles: sums relative to one peak for all rows, and the kernels that serve where
  * 1/tau, known on the device alone, is too large for that. */
+#include "support/test.h"
+
 #include "support/cuda_checks.h"
+#include "support/cuda_main.h"
 #include "support/few_processors.h"
 
 static int restore(void **state) {
@@ -48,18 +51,12 @@ static void check_math(gf_cuda_math math) {
     check_shape(&SMALLER, GF_TAU_ANY, math, 32);
 }
 
-static void one_peak_rounded(void **state) {
-    (void)state;
-    check_math(GF_CUDA_BF16);
-}
+TEST_WITH(one_peak_rounded, NULL, restore) { check_math(GF_CUDA_BF16); }
 
-static void one_peak_in_halves(void **state) {
-    (void)state;
-    check_math(GF_CUDA_SPLIT);
-}
+TEST_WITH(one_peak_in_halves, NULL, restore) { check_math(GF_CUDA_SPLIT); }
 
 /* A row that is far from all columns: its exponentials vanish beside those of the fixed peak. */
-static void far_rows_have_sums(void **state) {
+TEST_WITH(far_rows_have_sums, NULL, restore) {
     static const shape SHAPE = {390, 0, 390, 300, 0, 100.0f};
     (void)state;
     vector_spread = 0.3, opposite_vector = 17;
@@ -71,12 +68,4 @@ static void far_rows_have_sums(void **state) {
     drop(p);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(one_peak_rounded, restore),
-        cmocka_unit_test_teardown(one_peak_in_halves, restore),
-        cmocka_unit_test_teardown(far_rows_have_sums, restore),
-    };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -4,21 +4,19 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_device.h"
 #include "loop/trainer.h"
+#include "support/cuda_main.h"
 #include "support/random.h"
 #include "support/trial.h"
 
@@ -144,8 +142,7 @@ static curve follow(const trial_setting *more) {
 /* A rounding that turns a ReLU, or flags another pair, is amplified from step to step, whatever computes the steps: with
  * ResNet-18, lr 0.002 and momentum 0.9 here, one rounding of the weights is 7e-2 in the loss after 20 steps of the CPU. These
  * runs are calm, which the nudged run proves each time; so the limits mean something. */
-static void twenty_steps_follow_the_cpu(void **state) {
-    (void)state;
+TEST(twenty_steps_follow_the_cpu) {
     static const trial_setting calm[] = {{"arch", "resnet8"}, {"batch", "64"},   {"head_hidden", "256"},
                                          {"head_out", "64"},  {"momentum", "0"}, {"lambda_init", "one"},
                                          {NULL, NULL}};
@@ -192,8 +189,7 @@ static void resumes(const char *run, const trial_setting *more) {
     gf_trainer_free(a), gf_trainer_free(b);
 }
 
-static void resumed_runs_have_the_same_bits(void **state) {
-    (void)state;
+TEST(resumed_runs_have_the_same_bits) {
     static const trial_setting lars[] = {{"optimizer", "lars"}, {"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
     static const trial_setting adamw[] = {{"optimizer", "adamw"}, {"lr", "0.001"}, {NULL, NULL}};
     static const trial_setting ring[] = {{"learner", "ring"}, {"ring_rows", "64"}, {"precision", "bf16"}, {NULL, NULL}};
@@ -205,8 +201,7 @@ static void resumed_runs_have_the_same_bits(void **state) {
 
 /* A captured step changes with the epoch: thresholds begin to move, are shared, enter the loss; the learner's clock counts
  * epochs. A run that captured earlier does the same as one that begins in the epoch. */
-static void recorded_steps_change_with_the_epoch(void **state) {
-    (void)state;
+TEST(recorded_steps_change_with_the_epoch) {
     static const trial_setting runs[][7] = {
         {{"update_epoch", "1"}, {"mask_epoch", "3"}, {"lambda_warmup", "1"}, {"arch", "resnet8"}, {NULL, NULL}},
         {{"update_epoch", "1"}, {"mask_epoch", "2"}, {"learner", "adam-official"}, {"arch", "resnet8"}, {NULL, NULL}},
@@ -230,8 +225,7 @@ static void recorded_steps_change_with_the_epoch(void **state) {
 }
 
 /* Two independent runs choose the same algorithms without timing; with timing, if the second has the first's plans. */
-static void equal_runs_have_equal_bits(void **state) {
-    (void)state;
+TEST(equal_runs_have_equal_bits) {
     static const trial_setting untimed[] = {{"deterministic", "2"}, {"precision", "bf16"}, {NULL, NULL}};
     static const trial_setting timed[] = {{"deterministic", "1"}, {"precision", "bf16"}, {NULL, NULL}};
     gf_trainer *a = trial_make(common, untimed, (trial_place){0}), *b = trial_make(common, untimed, (trial_place){0});
@@ -246,8 +240,7 @@ static void equal_runs_have_equal_bits(void **state) {
 
 /* ----- moving ------------------------------------------------------------------------------------------------------- */
 
-static void runs_move_between_devices(void **state) {
-    (void)state;
+TEST(runs_move_between_devices) {
     gf_trainer *host = make_host(NULL), *gpu = make(NULL), *back = make_host(NULL);
     trial_steps(host, 9);
     save_and_load(host, "there", gpu);
@@ -265,8 +258,7 @@ static void get_row(const gf_trainer *t, int64_t i, glofnd_anchor *row) {
 }
 
 /* The anchors of other data follow their samples onto the GPU. */
-static void other_data_is_remapped(void **state) {
-    (void)state;
+TEST(other_data_is_remapped) {
     static const trial_setting grown[] = {{"data", "shapes:n=256,classes=3,size=16"}, {NULL, NULL}};
     gf_error err = {""};
     gf_log_marks marks;
@@ -290,8 +282,7 @@ static void other_data_is_remapped(void **state) {
 
 /* ----- failing ------------------------------------------------------------------------------------------------------ */
 
-static void numbers_that_are_not_finite_stop_the_run(void **state) {
-    (void)state;
+TEST(numbers_that_are_not_finite_stop_the_run) {
     gf_error err = {""};
     gf_trainer *t = make(NULL);
     trial_steps(t, 3);
@@ -364,8 +355,7 @@ static void memory_adds_up(const trial_setting *more) {
     assert_true((double)b.announced > 0.95 * b.counted && (double)b.announced < 1.05 * b.counted + (64 << 20));
 }
 
-static void memory_is_counted(void **state) {
-    (void)state;
+TEST(memory_is_counted) {
     static const trial_setting small[] = {{"precision", "bf16"}, {NULL, NULL}};
     static const trial_setting large[] = {{"data", "shapes:n=128,classes=3,size=224"},
                                           {"arch", "resnet50"},
@@ -380,24 +370,5 @@ static void memory_is_counted(void **state) {
     memory_adds_up(large);
 }
 
-/* cuda_train [PATTERN | -PATTERN]: only tests whose name fits it, or only the others. */
-int main(int argc, char **argv) {
-    char why[160];
-    if (argc > 1 && argv[1][0] == '-') cmocka_set_skip_filter(argv[1] + 1);
-    else if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(twenty_steps_follow_the_cpu),
-        cmocka_unit_test(resumed_runs_have_the_same_bits),
-        cmocka_unit_test(recorded_steps_change_with_the_epoch),
-        cmocka_unit_test(equal_runs_have_equal_bits),
-        cmocka_unit_test(runs_move_between_devices),
-        cmocka_unit_test(other_data_is_remapped),
-        cmocka_unit_test(numbers_that_are_not_finite_stop_the_run),
-        cmocka_unit_test(memory_is_counted),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(trial_enter, trial_leave)

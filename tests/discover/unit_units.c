@@ -1,19 +1,15 @@
 /* unit_units.c - discovery in units: the same bits as in memory for any cut into units and chunks; what was finished before a
  * failure is used by the next call; parts of another search, or damaged ones, are not. With GLOFND_TEST_DEVICE=cuda units are
  * made on the GPU, and compared with a search in memory on the CPU. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "discover/units.h"
 #include "io/file.h"
@@ -128,11 +124,10 @@ static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discov
     return status;
 }
 
-static void classifies_as_in_memory(void **state) {
+TEST(classifies_as_in_memory) {
     rows_at rows = {.reads = -1};
     gf_discover_data a = data_of(1), b = data_of(0);
     const gf_units u = units_of(&rows, "", 0);
-    (void)state;
     assert_int_equal(gf_discover_classify_stream(&err, &u.source, &b), GLOFND_OK);
     same_data(&a, &b);
     assert_int_equal(a.good_n, N - 3);
@@ -140,10 +135,9 @@ static void classifies_as_in_memory(void **state) {
     gf_discover_data_free(&b);
 }
 
-static void any_cut_gives_the_same_bits(void **state) {
+TEST(any_cut_gives_the_same_bits) {
     static const double dups[] = {0.9, NAN, 0.2};
     static const int exact[] = {0, 1, 0};
-    (void)state;
     for (int c = 0; c < 8; c++) {
         gf_discover_spec s = spec_of(c % 3 ? 7 : 40, dups[c % 3], 1 + c % 2);
         s.dup_exact = exact[c % 3];
@@ -172,11 +166,10 @@ static gf_discover_spec cells_of(int64_t k, double dup, int threads, int64_t app
     return s;
 }
 
-static void any_cut_gives_the_same_cells(void **state) {
+TEST(any_cut_gives_the_same_cells) {
     static const double dups[] = {0.9, NAN, 0.2, 0.97};
     static const int exact[] = {0, 1, 0, 0};
     static const int64_t probed[] = {1, 0, 3, 1000, 0, 2, 0, 1, 5};
-    (void)state;
     for (int c = 0; c < 9; c++) {
         gf_discover_spec s = cells_of(c % 3 ? 7 : 40, dups[c % 4], 1 + c % 2, probed[c]);
         s.dup_exact = exact[c % 4];
@@ -200,13 +193,12 @@ static void any_cut_gives_the_same_cells(void **state) {
 }
 
 /* Only duplicates, of a device that compares all pairs: those that cells find. */
-static void all_pairs_give_the_duplicates_of_cells(void **state) {
+TEST(all_pairs_give_the_duplicates_of_cells) {
     gf_discover_spec s = cells_of(7, 0.9, 2, 0);
     gf_discover_data d = data_of(1);
     gf_discover_result a, b;
     rows_at rows = {.reads = -1};
     const gf_units u = units_of(&rows, parts, 192);
-    (void)state;
     assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
     s.search = &gf_pairs_search_cpu;
     if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
@@ -284,8 +276,7 @@ static void continue_after(interrupted runs, int64_t step, gf_discover_spec s, s
     assert_true(continued > 1);
 }
 
-static void continues_after_any_failure(void **state) {
-    (void)state;
+TEST(continues_after_any_failure) {
     continue_after(by_reads, 23, spec_of(7, 0.9, 2), 400000);
     continue_after(by_reports, 3, cells_of(7, 0.9, 1, 2), 400000); /* one thread: it reports all progress */
     continue_after(by_reports, 3, cells_of(40, 0.9, 1, 2), (size_t)1 << 30);
@@ -313,10 +304,9 @@ static void damage(const gf_discover_spec *s, const char *name, int made_again) 
     gf_discover_result_free(&a);
 }
 
-static void damaged_units_are_made_again(void **state) {
+TEST(damaged_units_are_made_again) {
     static const char *const of_cells[] = {"parts/centres-000000", "parts/cells-000003", "parts/recall-000001"};
     const gf_discover_spec s = spec_of(7, 0.9, 2), cells = cells_of(7, 0.9, 2, 2), many = cells_of(40, 0.9, 2, 2);
-    (void)state;
     damage(&s, "parts/pairs-000002", 1);
     damage(&s, "parts/mutual-000004", 0);
     damage(&s, "parts/pairs-000006", 1);
@@ -325,12 +315,11 @@ static void damaged_units_are_made_again(void **state) {
     damage(&many, "parts/mutual-000004", 0); /* more above a threshold than lists hold */
 }
 
-static void parts_of_another_search_are_refused(void **state) {
+TEST(parts_of_another_search_are_refused) {
     gf_discover_spec s = spec_of(7, 0.9, 2);
     gf_discover_result r;
     rows_at rows = {.reads = -1};
     gf_units u = units_of(&rows, parts, 192);
-    (void)state;
     assert_int_equal(run(&s, &u, &r), GLOFND_OK);
     gf_discover_result_free(&r);
     s.k = 8;
@@ -353,14 +342,14 @@ static void parts_of_another_search_are_refused(void **state) {
 }
 
 /* 0: the device of GLOFND_TEST_DEVICE is not there. */
-static int find_device(void) {
+static const char *no_device(void) {
     const char *name = getenv("GLOFND_TEST_DEVICE");
     const gf_vectors one = {.x = x[0], .n = 1, .dim = DIM};
     void *state = NULL;
     device = gf_pairs_search_find(&err, name ? name : "cpu");
-    if (!device || device->open(&err, &one, 1, &state) != GLOFND_OK) return 0;
+    if (!device || device->open(&err, &one, 1, &state) != GLOFND_OK) return err.text;
     device->close(state);
-    return 1;
+    return NULL;
 }
 
 static int make_all(void **state) {
@@ -370,17 +359,5 @@ static int make_all(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classifies_as_in_memory),
-        cmocka_unit_test(any_cut_gives_the_same_bits),
-        cmocka_unit_test(any_cut_gives_the_same_cells),
-        cmocka_unit_test(all_pairs_give_the_duplicates_of_cells),
-        cmocka_unit_test(continues_after_any_failure),
-        cmocka_unit_test(damaged_units_are_made_again),
-        cmocka_unit_test(parts_of_another_search_are_refused),
-    };
-    if (find_device()) return cmocka_run_group_tests(tests, make_all, remove_box);
-    printf("skipped: %s\n", err.text);
-    return 77;
-}
+TEST_NEEDS(no_device)
+TEST_GROUP(make_all, remove_box)

@@ -3,15 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "image/augment.h"
 #include "image/image.h"
@@ -117,8 +113,7 @@ static gf_region any_region(rng *g) {
     return r;
 }
 
-static void parts_have_the_pixels_of_the_whole(void **state) {
-    (void)state;
+TEST(parts_have_the_pixels_of_the_whole) {
     const gf_region all = {0, 0, WIDTH, HEIGHT};
     gf_image whole = {0}, part = {0};
     rng g = {11};
@@ -148,8 +143,7 @@ static void parts_have_the_pixels_of_the_whole(void **state) {
 }
 
 /* Without a hint, and with one that chooses all of it, the pixels are the same: the numbers golden tests fix hold for parts. */
-static void exact_parts_are_those_of_a_plain_decode(void **state) {
-    (void)state;
+TEST(exact_parts_are_those_of_a_plain_decode) {
     for (int k = 0; k < KINDS; k++) {
         uint8_t *bytes;
         unsigned long size;
@@ -166,8 +160,7 @@ static void exact_parts_are_those_of_a_plain_decode(void **state) {
     }
 }
 
-static void a_cut_is_found_behind_the_part(void **state) {
-    (void)state;
+TEST(a_cut_is_found_behind_the_part) {
     const gf_region top = {10, 5, 40, 20}, bottom = {10, HEIGHT - 20, 40, 20};
     for (int k = 0; k < KINDS; k++) {
         uint8_t *bytes;
@@ -187,8 +180,7 @@ static void a_cut_is_found_behind_the_part(void **state) {
 }
 
 /* The same view of a part as of the whole, bit for bit; reduced: similar. */
-static void views_of_a_part_are_those_of_the_whole(void **state) {
-    (void)state;
+TEST(views_of_a_part_are_those_of_the_whole) {
     uint8_t *bytes;
     unsigned long size;
     gf_image whole = {0}, part = {0};
@@ -221,8 +213,7 @@ static void views_of_a_part_are_those_of_the_whole(void **state) {
     free(bytes);
 }
 
-static void the_region_holds_the_boxes(void **state) {
-    (void)state;
+TEST(the_region_holds_the_boxes) {
     const gf_augment a = gf_augment_pretrain(32);
     const gf_view views[2] = {{.top = 10, .left = 80, .height = 70, .width = 64},
                               {.top = 40, .left = 20, .height = 200, .width = 90}};
@@ -241,17 +232,6 @@ static void the_region_holds_the_boxes(void **state) {
     assert_int_equal(by, 2); /* 90 / 4 < 32 */
 }
 
-#endif
-
-int main(void) {
-#ifndef GF_HAVE_JPEG
-    return 77; /* skipped: built without libjpeg */
 #else
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_have_the_pixels_of_the_whole), cmocka_unit_test(exact_parts_are_those_of_a_plain_decode),
-        cmocka_unit_test(a_cut_is_found_behind_the_part),     cmocka_unit_test(views_of_a_part_are_those_of_the_whole),
-        cmocka_unit_test(the_region_holds_the_boxes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+TEST_SKIP("built without libjpeg")
 #endif
-}

@@ -3,16 +3,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "image/image.h"
 #include "support/bomb.h"
@@ -41,8 +37,7 @@ static void refused(const uint8_t *bytes, size_t size, const gf_decode_hint *hin
 }
 
 #ifdef GF_HAVE_JPEG
-static void a_jpeg_of_several_scans_is_refused(void **state) {
-    (void)state;
+TEST(a_jpeg_of_several_scans_is_refused) {
     uint8_t bytes[BOMB_BYTES];
     refused(bytes, bomb_jpeg(bytes, 16384, 16383), NULL);
     const gf_decode_hint reducing = {.fast = 1, .shrink_to = 32, .choose = all_of_it};
@@ -57,8 +52,7 @@ static void a_jpeg_of_several_scans_is_refused(void **state) {
     gf_image_free(&m);
 }
 
-static void a_jpeg_of_one_scan_is_reduced(void **state) {
-    (void)state;
+TEST(a_jpeg_of_one_scan_is_reduced) {
     gf_error err = {""};
     gf_image m = drawn(), out = {0};
     uint8_t *bytes = NULL;
@@ -83,8 +77,7 @@ static void a_jpeg_of_one_scan_is_reduced(void **state) {
 #endif
 
 #ifdef GF_HAVE_PNG
-static void a_png_is_refused(void **state) {
-    (void)state;
+TEST(a_png_is_refused) {
     gf_error err = {""};
     gf_image m = drawn();
     uint8_t *bytes = NULL;
@@ -124,8 +117,7 @@ static void *take_and_give(void *arg) {
     return NULL;
 }
 
-static void threads_stay_within_the_limit(void **state) {
-    (void)state;
+TEST(threads_stay_within_the_limit) {
     shared x = {0};
     pthread_t thread[THREADS];
     gf_pixel_budget_init(&x.budget, LIMIT);
@@ -137,18 +129,4 @@ static void threads_stay_within_the_limit(void **state) {
     gf_pixel_budget_free(&x.budget);
     gf_pixel_share_take(NULL, 5);
     gf_pixel_share_give(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#ifdef GF_HAVE_JPEG
-        cmocka_unit_test(a_jpeg_of_several_scans_is_refused),
-        cmocka_unit_test(a_jpeg_of_one_scan_is_reduced),
-#endif
-#ifdef GF_HAVE_PNG
-        cmocka_unit_test(a_png_is_refused),
-#endif
-        cmocka_unit_test(threads_stay_within_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

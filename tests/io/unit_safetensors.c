@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
@@ -24,8 +26,7 @@ static void write_pair(void) {
     if (gf_st_write(&err, path_of("a"), pair, 2, &format_pt, 1) != GLOFND_OK) fail_msg("%s", err.text);
 }
 
-static void writes_what_python_writes(void **state) {
-    (void)state;
+TEST(writes_what_python_writes) {
     unsigned char got[512];
     for (int again = 0; again < 2; again++) { /* the second time over the first */
         write_pair();
@@ -36,8 +37,7 @@ static void writes_what_python_writes(void **state) {
 }
 
 /* Names of eight lengths: the header always ends at a multiple of 8, with no more blanks than that takes. */
-static void header_is_filled_to_8(void **state) {
-    (void)state;
+TEST(header_is_filled_to_8) {
     for (int n = 1; n <= 8; n++) {
         unsigned char got[512];
         gf_error err = {""};
@@ -74,8 +74,7 @@ static void not_written(const gf_st_tensor *tensors, int64_t count, const gf_st_
     assert_int_equal(files_in_folder(), 1);
 }
 
-static void nonsense_is_not_written(void **state) {
-    (void)state;
+TEST(nonsense_is_not_written) {
     write_pair();
     const gf_st_tensor good = pair[1], twice[2] = {pair[1], pair[1]};
     gf_st_tensor bad = good;
@@ -103,8 +102,7 @@ static void nonsense_is_not_written(void **state) {
     unlink(path_of("a"));
 }
 
-static void full_disk_leaves_the_old_file(void **state) {
-    (void)state;
+TEST(full_disk_leaves_the_old_file) {
     static float large[100000];
     const gf_st_tensor t = {.name = "large", .type = GF_ST_F32, .rank = 1, .shape = {100000}, .data = large};
     unsigned char got[512];
@@ -128,8 +126,7 @@ static void full_disk_leaves_the_old_file(void **state) {
 
 /* ----- reading back ---------------------------------------------------------------------------------------------- */
 
-static void reads_back(void **state) {
-    (void)state;
+TEST(reads_back) {
     gf_error err = {""};
     float x[3] = {0};
     int64_t y[2] = {0};
@@ -163,8 +160,7 @@ static void reads_back(void **state) {
 }
 
 /* Scalars, empty tensors side by side, one more axis than anybody needs, odd sizes that leave later data unaligned. */
-static void odd_shapes_come_back(void **state) {
-    (void)state;
+TEST(odd_shapes_come_back) {
     const unsigned char raw[64] = {1, 0, 2, 0, 3};
     const gf_st_tensor odd[] = {
         {.name = "one \"byte\"", .type = GF_ST_U8, .rank = 0, .data = raw},
@@ -217,8 +213,7 @@ static void same_float(float got, double expected, unsigned of) {
 }
 
 /* All 65536 of both kinds, against the definition. */
-static void every_half_converts(void **state) {
-    (void)state;
+TEST(every_half_converts) {
     enum { ALL = 65536 };
     uint16_t *halves = malloc(ALL * sizeof *halves);
     float *out = malloc(ALL * sizeof *out);
@@ -242,8 +237,7 @@ static void every_half_converts(void **state) {
     free(out);
 }
 
-static void numbers_convert(void **state) {
-    (void)state;
+TEST(numbers_convert) {
     const double f64[] = {0.1, -1e300, 1e-300, (double)NAN, -0.0};
     const int64_t i64[] = {INT64_MIN, INT64_MAX, 16777217, 0, -5};
     const int32_t i32[] = {INT32_MIN, INT32_MAX, -16777217, 0, 5};
@@ -313,18 +307,12 @@ static int check_samples(const char *path) {
     return failures;
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_what_python_writes),
-        cmocka_unit_test(header_is_filled_to_8),
-        cmocka_unit_test(nonsense_is_not_written),
-        cmocka_unit_test(full_disk_leaves_the_old_file),
-        cmocka_unit_test(reads_back),
-        cmocka_unit_test(odd_shapes_come_back),
-        cmocka_unit_test(every_half_converts),
-        cmocka_unit_test(numbers_convert),
-    };
-    if (argc == 3 && strcmp(argv[1], "write") == 0) return write_samples(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "check") == 0) return check_samples(argv[2]);
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
+TEST_GROUP(make_box, remove_empty_box)
+
+/* For tests/sh/safetensors.sh. */
+static int write_or_check(int argc, char **argv) {
+    if (argc != 3) return -1;
+    return strcmp(argv[1], "write") == 0 ? write_samples(argv[2]) : strcmp(argv[1], "check") == 0 ? check_samples(argv[2]) : -1;
 }
+
+TEST_COMMAND(write_or_check)

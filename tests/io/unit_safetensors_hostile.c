@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include "support/safetensors_fixture.h"
 
 static void refused(glofnd_status status, const char *word) {
@@ -80,8 +82,7 @@ static const struct {
     {"{\"\\u001b\":1}", 0, "tensor '?'"},
 };
 
-static void hostile_headers_are_refused(void **state) {
-    (void)state;
+TEST(hostile_headers_are_refused) {
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         write_image(hostile[i].header, strlen(hostile[i].header), hostile[i].data_bytes);
         refused(GLOFND_E_FORMAT, hostile[i].word);
@@ -92,8 +93,7 @@ static void hostile_headers_are_refused(void **state) {
 }
 
 /* Order in the header is free, blanks may follow, its length need not be a multiple of 8, strings may look like nesting. */
-static void unusual_headers_are_taken(void **state) {
-    (void)state;
+TEST(unusual_headers_are_taken) {
     accepted_header("{}", 0);
     accepted_header("{}\n  \t ", 0);
     accepted_header("{\"__metadata__\":{}}", 0);
@@ -113,8 +113,7 @@ static void unusual_headers_are_taken(void **state) {
 }
 
 /* Files that people have instead: their first bytes, and what the message says of them. */
-static void files_of_torch_are_named(void **state) {
-    (void)state;
+TEST(files_of_torch_are_named) {
     static const struct {
         const char *bytes, *word;
     } known[] = {
@@ -133,8 +132,7 @@ static void files_of_torch_are_named(void **state) {
     unlink(path_of("a"));
 }
 
-static void hostile_lengths_are_refused(void **state) {
-    (void)state;
+TEST(hostile_lengths_are_refused) {
     const uint64_t lengths[] = {3, GF_ST_MAX_HEADER + 1, UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63};
     unsigned char image[10] = "........{}";
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -153,8 +151,7 @@ static void hostile_lengths_are_refused(void **state) {
     unlink(path_of("a"));
 }
 
-static void deep_nesting_is_refused(void **state) {
-    (void)state;
+TEST(deep_nesting_is_refused) {
     const size_t n = 1 << 20;
     char *header = malloc(n);
     assert_non_null(header);
@@ -167,8 +164,7 @@ static void deep_nesting_is_refused(void **state) {
 }
 
 /* Whatever byte is changed: refused, or a file that holds what it promises. */
-static void changed_bytes_do_no_harm(void **state) {
-    (void)state;
+TEST(changed_bytes_do_no_harm) {
     static const unsigned char to[] = {0, '0', '9', '-', '"', ',', '{', ']', '\\', 0xff};
     for (size_t i = 0; i < GOLDEN; i++) {
         for (size_t k = 0; k < sizeof to; k++) {
@@ -190,11 +186,4 @@ static void changed_bytes_do_no_harm(void **state) {
     unlink(path_of("a"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hostile_headers_are_refused), cmocka_unit_test(unusual_headers_are_taken),
-        cmocka_unit_test(hostile_lengths_are_refused), cmocka_unit_test(files_of_torch_are_named),
-        cmocka_unit_test(deep_nesting_is_refused),     cmocka_unit_test(changed_bytes_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
-}
+TEST_GROUP(make_box, remove_empty_box)

@@ -3,20 +3,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "run/tfevents.h"
 #include "support/scratch.h"
@@ -74,8 +70,7 @@ static const unsigned char golden[] = "\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7f\
                                       "\x00\x00\x00\x08\x40\x00\x00\x00\x00\x00\x00\x00\x40\xfc\x53\x8a\xa9";
 enum { GOLDEN = sizeof golden - 1, VERSION_RECORD = 40, EVENT_RECORD = GOLDEN - VERSION_RECORD };
 
-static void writes_what_tensorboard_writes(void **state) {
-    (void)state;
+TEST(writes_what_tensorboard_writes) {
     gf_events t;
     open_events(&t, "a", 0);
     assert_int_equal(gf_events_offset(&t), VERSION_RECORD);
@@ -91,8 +86,7 @@ static void writes_what_tensorboard_writes(void **state) {
 }
 
 /* Steps are written in groups of seven bits, the lowest first. */
-static void steps_of_any_size(void **state) {
-    (void)state;
+TEST(steps_of_any_size) {
     static const struct {
         int64_t step;
         const char *bytes;
@@ -118,8 +112,7 @@ static void steps_of_any_size(void **state) {
     unlink(path_of("a"));
 }
 
-static void new_file_replaces_an_old_one(void **state) {
-    (void)state;
+TEST(new_file_replaces_an_old_one) {
     gf_events t;
     write_file("a",
                "something else, and longer than what is written now: it must all go, also the end of it ..................."
@@ -144,8 +137,7 @@ static bytes one_histogram(const float *values, int64_t n, int bins) {
     return b;
 }
 
-static void histogram_leaves_out_what_is_not_finite(void **state) {
-    (void)state;
+TEST(histogram_leaves_out_what_is_not_finite) {
     const float clean[] = {1, 2, 4}, dirty[] = {NAN, 1, INFINITY, 2, -INFINITY, 4, NAN};
     const bytes a = one_histogram(clean, 3, 3), b = one_histogram(dirty, 7, 3);
     same_bytes(&a, &b);
@@ -156,8 +148,7 @@ static void has_doubles(const bytes *b, const double *x, size_t n) {
 }
 
 /* Limits are upper ones, the last is the largest value, which lies in the last bin. */
-static void histogram_bins_are_even(void **state) {
-    (void)state;
+TEST(histogram_bins_are_even) {
     const float values[] = {0, 1, 2.5f, 3, 4, 4};
     const bytes b = one_histogram(values, 6, 4);
     has_doubles(&b, (const double[]){1, 2, 3, 4}, 4);
@@ -165,8 +156,7 @@ static void histogram_bins_are_even(void **state) {
 }
 
 /* One value only, none at all, and a silly number of bins: one bin. */
-static void histogram_of_little_has_one_bin(void **state) {
-    (void)state;
+TEST(histogram_of_little_has_one_bin) {
     const float same[] = {2, 2, 2}, other[] = {1, 2, 3}, nothing[] = {NAN};
     const size_t one_bin = one_histogram(other, 3, 1).size;
     assert_int_equal(one_histogram(same, 3, 64).size, one_bin);
@@ -177,8 +167,7 @@ static void histogram_of_little_has_one_bin(void **state) {
     assert_true(one_histogram(other, 3, 64).size > one_bin + 63 * 16);
 }
 
-static void event_without_values_is_not_written(void **state) {
-    (void)state;
+TEST(event_without_values_is_not_written) {
     gf_events t;
     open_events(&t, "a", 0);
     gf_events_begin(&t, 1, 1.0);
@@ -192,8 +181,7 @@ static void event_without_values_is_not_written(void **state) {
 
 /* ----- continuing -------------------------------------------------------------------------------------------------- */
 
-static void resumed_file_equals_the_uninterrupted_one(void **state) {
-    (void)state;
+TEST(resumed_file_equals_the_uninterrupted_one) {
     gf_events t;
     open_events(&t, "whole", 0);
     for (int64_t i = 0; i < 6; i++) put_event(&t, i);
@@ -216,8 +204,7 @@ static void resumed_file_equals_the_uninterrupted_one(void **state) {
 }
 
 /* A file cut at any byte continues after its last whole record. */
-static void torn_end_is_cut(void **state) {
-    (void)state;
+TEST(torn_end_is_cut) {
     for (size_t size = 0; size <= GOLDEN; size++) {
         gf_events t;
         gf_error err = {""};
@@ -249,8 +236,7 @@ static void cannot_open(const char *name, int64_t keep, glofnd_status status, co
     assert_int_equal(gf_events_close(&t), GLOFND_OK);
 }
 
-static void damage_is_found_and_left_alone(void **state) {
-    (void)state;
+TEST(damage_is_found_and_left_alone) {
     for (size_t i = 0; i < GOLDEN; i++) {
         bytes b = {.size = GOLDEN};
         memcpy(b.data, golden, GOLDEN);
@@ -263,8 +249,7 @@ static void damage_is_found_and_left_alone(void **state) {
     unlink(path_of("a"));
 }
 
-static void places_that_are_no_end_are_refused(void **state) {
-    (void)state;
+TEST(places_that_are_no_end_are_refused) {
     write_file("a", golden, GOLDEN);
     for (int64_t keep = 1; keep < GOLDEN + 20; keep++)
         if (keep != VERSION_RECORD && keep != GOLDEN) cannot_open("a", keep, GLOFND_E_FORMAT, "cannot be continued");
@@ -277,8 +262,7 @@ static void places_that_are_no_end_are_refused(void **state) {
     cannot_open("no/such/folder", 0, GLOFND_E_IO, "cannot be opened");
 }
 
-static void pipe_does_not_hang(void **state) {
-    (void)state;
+TEST(pipe_does_not_hang) {
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
     cannot_open("pipe", 0, GLOFND_E_IO, "regular");
     unlink(path_of("pipe"));
@@ -286,8 +270,7 @@ static void pipe_does_not_hang(void **state) {
 
 /* ----- a full disk ----------------------------------------------------------------------------------------------- */
 
-static void full_disk_leaves_whole_records(void **state) {
-    (void)state;
+TEST(full_disk_leaves_whole_records) {
     gf_events t;
     gf_error err = {""};
     struct rlimit old, tight;
@@ -344,22 +327,11 @@ static int write_sample(const char *path) {
     return 0;
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_what_tensorboard_writes),
-        cmocka_unit_test(steps_of_any_size),
-        cmocka_unit_test(new_file_replaces_an_old_one),
-        cmocka_unit_test(histogram_leaves_out_what_is_not_finite),
-        cmocka_unit_test(histogram_bins_are_even),
-        cmocka_unit_test(histogram_of_little_has_one_bin),
-        cmocka_unit_test(event_without_values_is_not_written),
-        cmocka_unit_test(resumed_file_equals_the_uninterrupted_one),
-        cmocka_unit_test(torn_end_is_cut),
-        cmocka_unit_test(damage_is_found_and_left_alone),
-        cmocka_unit_test(places_that_are_no_end_are_refused),
-        cmocka_unit_test(pipe_does_not_hang),
-        cmocka_unit_test(full_disk_leaves_whole_records),
-    };
-    if (argc == 3 && strcmp(argv[1], "write") == 0) return write_sample(argv[2]);
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
+TEST_GROUP(make_box, remove_empty_box)
+
+/* For tests/sh/tensorboard.sh. */
+static int write_command(int argc, char **argv) {
+    return argc == 3 && strcmp(argv[1], "write") == 0 ? write_sample(argv[2]) : -1;
 }
+
+TEST_COMMAND(write_command)

@@ -4,16 +4,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "support/flaky.h"
 
@@ -41,14 +37,12 @@ static void check_shuffled(int views) {
     gf_loader_free(l);
 }
 
-static void test_shuffled(void **state) {
-    (void)state;
+TEST_WITH(test_shuffled, flaky_heal, NULL) {
     check_shuffled(2);
     check_shuffled(1);
 }
 
-static void test_in_order(void **state) {
-    (void)state;
+TEST_WITH(test_in_order, flaky_heal, NULL) {
     gf_loader_spec spec = flaky_spec(3);
     spec.views = 0;
     spec.resize = 18;
@@ -75,8 +69,7 @@ static void test_in_order(void **state) {
 }
 
 /* Chosen samples, one augmented view each, once and in order; unreadable ones are left out, and the epoch decides the crops. */
-static void test_once(void **state) {
-    (void)state;
+TEST_WITH(test_once, flaky_heal, NULL) {
     const int64_t ids[] = {3, 5, 6, 20, 21, 22, 40, 41, 59, 60};
     float first[2][IMAGE];
     gf_error err = {""};
@@ -105,8 +98,7 @@ static void test_once(void **state) {
 }
 
 /* A batch larger than the data is short where order matters. */
-static void test_one_short_batch(void **state) {
-    (void)state;
+TEST_WITH(test_one_short_batch, flaky_heal, NULL) {
     gf_loader_spec spec = flaky_spec(2);
     spec.views = 0;
     spec.batch = 1000;
@@ -119,8 +111,7 @@ static void test_one_short_batch(void **state) {
 
 /* ----- Any number of workers, any start ----- */
 
-static void test_workers(void **state) {
-    (void)state;
+TEST_WITH(test_workers, flaky_heal, NULL) {
     const int workers[] = {1, 2, 5, 20}, depth[] = {1, 3, 2, 9};
     uint64_t first[MANY], hash[MANY];
     flaky.state[7] = flaky.state[20] = flaky.state[21] = CORRUPT;
@@ -133,8 +124,7 @@ static void test_workers(void **state) {
     }
 }
 
-static void test_seeds(void **state) {
-    (void)state;
+TEST_WITH(test_seeds, flaky_heal, NULL) {
     uint64_t a[3], b[3];
     gf_loader_spec spec = flaky_spec(2), other = spec;
     other.seed++;
@@ -143,8 +133,7 @@ static void test_seeds(void **state) {
     assert_true(a[0] != b[0] && a[1] != b[1] && a[2] != b[2]);
 }
 
-static void test_seek(void **state) {
-    (void)state;
+TEST_WITH(test_seek, flaky_heal, NULL) {
     uint64_t straight[MANY];
     flaky.state[3] = flaky.state[30] = CORRUPT;
     gf_loader_spec spec = flaky_spec(3);
@@ -167,8 +156,7 @@ static void test_seek(void **state) {
 
 /* ----- Begin and end ----- */
 
-static void test_free_any_time(void **state) {
-    (void)state;
+TEST_WITH(test_free_any_time, flaky_heal, NULL) {
     flaky.nap = 300;
     for (int i = 0; i < 24; i++) {
         gf_loader_spec spec = flaky_spec(1 + i % 5);
@@ -184,8 +172,7 @@ static void test_free_any_time(void **state) {
 }
 
 /* Also in the middle of a search for a readable sample, which ends then: it would take many more reads. */
-static void test_free_in_search(void **state) {
-    (void)state;
+TEST_WITH(test_free_in_search, flaky_heal, NULL) {
     memset(flaky.state, CORRUPT, sizeof flaky.state);
     flaky.nap = 10000;
     flaky.reads = 0;
@@ -206,8 +193,7 @@ static void refused(const gf_loader_spec *spec, glofnd_status status, const char
     flaky_says(&err, word);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST_WITH(test_refused, flaky_heal, NULL) {
     gf_loader_spec bad[7];
     for (int i = 0; i < 7; i++) bad[i] = flaky_spec(2);
     bad[0].batch = N + 1;
@@ -231,11 +217,4 @@ static void test_refused(void **state) {
     gf_loader_free(l);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOUND_TEST(test_shuffled),       SOUND_TEST(test_in_order), SOUND_TEST(test_once), SOUND_TEST(test_one_short_batch),
-        SOUND_TEST(test_workers),        SOUND_TEST(test_seeds),    SOUND_TEST(test_seek), SOUND_TEST(test_free_any_time),
-        SOUND_TEST(test_free_in_search), SOUND_TEST(test_refused),
-    };
-    return cmocka_run_group_tests(tests, flaky_open, flaky_close);
-}
+TEST_GROUP(flaky_open, flaky_close)

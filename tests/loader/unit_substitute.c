@@ -2,14 +2,10 @@
  * what
  * is reported; and when there are too few.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "support/flaky.h"
 
@@ -45,8 +41,7 @@ static void expect_reports(uint32_t epoch, int64_t step, flaky_reports *r) {
         if (!is_good(epoch, step * BATCH + k)) r->id[r->n++] = gf_permute(SEED, epoch, N, step * BATCH + k);
 }
 
-static void test_replaced(void **state) {
-    (void)state;
+TEST_WITH(test_replaced, flaky_heal, NULL) {
     for (int i = 0; i < N; i += 4) flaky.state[i] = i % 8 ? CORRUPT : BROKEN_DISK;
     flaky_reports got = {.n = 0}, expected = {.n = 0};
     gf_loader_spec spec = flaky_spec(4);
@@ -98,7 +93,7 @@ static void check_ranks(int ranks, int batches) {
 }
 
 /* A few, every fourth, whole rows of places on different ranks, almost all: any number of ranks sees the same batches. */
-static void test_ranks(void **state) {
+TEST_WITH(test_ranks, flaky_heal, NULL) {
     for (int harm = 0; harm < 4; harm++) {
         flaky_heal(state);
         if (harm == 0) flaky.state[5] = flaky.state[17] = flaky.state[44] = CORRUPT;
@@ -110,8 +105,7 @@ static void test_ranks(void **state) {
     }
 }
 
-static void test_unreadable_left_out(void **state) {
-    (void)state;
+TEST_WITH(test_unreadable_left_out, flaky_heal, NULL) {
     flaky_reports got = {.n = 0};
     gf_loader_spec spec = flaky_spec(3);
     spec.views = 0;
@@ -142,8 +136,7 @@ static void test_unreadable_left_out(void **state) {
     gf_loader_free(l);
 }
 
-static void test_strict(void **state) {
-    (void)state;
+TEST_WITH(test_strict, flaky_heal, NULL) {
     gf_loader_spec spec = flaky_spec(4);
     spec.strict = 1;
     const int64_t bad = gf_permute(SEED, 0, N, 2 * BATCH + 5);
@@ -161,8 +154,7 @@ static void test_strict(void **state) {
     gf_loader_free(l);
 }
 
-static void test_all_unreadable(void **state) {
-    (void)state;
+TEST_WITH(test_all_unreadable, flaky_heal, NULL) {
     memset(flaky.state, CORRUPT, sizeof flaky.state);
     for (int views = 0; views < 3; views++) {
         gf_loader_spec spec = flaky_spec(2);
@@ -173,8 +165,7 @@ static void test_all_unreadable(void **state) {
     }
 }
 
-static void test_too_few(void **state) {
-    (void)state;
+TEST_WITH(test_too_few, flaky_heal, NULL) {
     memset(flaky.state, CORRUPT, sizeof flaky.state);
     for (int i = 0; i < BATCH; i++) flaky.state[i * 3] = SOUND;
     const gf_loader_spec spec = flaky_spec(2);
@@ -188,8 +179,7 @@ static void test_too_few(void **state) {
 }
 
 /* An error that is not about the sample ends the batch, strict or not. */
-static void test_error(void **state) {
-    (void)state;
+TEST_WITH(test_error, flaky_heal, NULL) {
     const gf_loader_spec spec = flaky_spec(3);
     flaky.state[gf_permute(SEED, 0, N, BATCH + 2)] = NO_MEMORY;
     gf_loader *l = flaky_loader(&spec);
@@ -198,11 +188,4 @@ static void test_error(void **state) {
     gf_loader_free(l);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOUND_TEST(test_replaced), SOUND_TEST(test_ranks),          SOUND_TEST(test_unreadable_left_out),
-        SOUND_TEST(test_strict),   SOUND_TEST(test_all_unreadable), SOUND_TEST(test_too_few),
-        SOUND_TEST(test_error),
-    };
-    return cmocka_run_group_tests(tests, flaky_open, flaky_close);
-}
+TEST_GROUP(flaky_open, flaky_close)

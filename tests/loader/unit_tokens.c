@@ -5,15 +5,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "data/captions.h"
 #include "data/dataset_format.h"
@@ -126,8 +122,7 @@ static void expect_tokens(int64_t id, uint32_t epoch, const int32_t *token) {
 
 /* ----- batches ----- */
 
-static void tokens_are_those_of_the_drawn_captions(void **state) {
-    (void)state;
+TEST_WITH(tokens_are_those_of_the_drawn_captions, as_drawn, NULL) {
     gf_loader *l = open_loader(2, 1, NULL);
     int changed = 0, seen = 0;
     int32_t before[N][CONTEXT];
@@ -145,8 +140,7 @@ static void tokens_are_those_of_the_drawn_captions(void **state) {
     assert_true(seen > 40 && changed > seen / 2); /* three of four draws are another phrase */
 }
 
-static void batches_do_not_depend_on_workers(void **state) {
-    (void)state;
+TEST_WITH(batches_do_not_depend_on_workers, as_drawn, NULL) {
     replaced[7] = "";
     replaced[30] = " \n\t\n";
     gf_loader *a = open_loader(1, 1, NULL), *b = open_loader(5, 1, NULL);
@@ -163,8 +157,7 @@ static void batches_do_not_depend_on_workers(void **state) {
     gf_loader_free(b);
 }
 
-static void a_seek_gives_the_same_captions(void **state) {
-    (void)state;
+TEST_WITH(a_seek_gives_the_same_captions, as_drawn, NULL) {
     gf_loader *a = open_loader(2, 1, NULL), *b = open_loader(2, 1, NULL);
     for (int step = 0; step < 9; step++) next(a);
     assert_int_equal(gf_loader_seek(NULL, b, 1, 2), GLOFND_OK);
@@ -177,8 +170,7 @@ static void a_seek_gives_the_same_captions(void **state) {
 
 /* ----- captions as they come ----- */
 
-static void samples_without_caption_are_replaced_and_reported(void **state) {
-    (void)state;
+TEST_WITH(samples_without_caption_are_replaced_and_reported, as_drawn, NULL) {
     reports met = {.n = 0};
     replaced[3] = "";
     replaced[11] = "\n  \n";
@@ -195,8 +187,7 @@ static void samples_without_caption_are_replaced_and_reported(void **state) {
     gf_loader_free(l);
 }
 
-static void in_order_they_are_left_out_with_their_tokens(void **state) {
-    (void)state;
+TEST_WITH(in_order_they_are_left_out_with_their_tokens, as_drawn, NULL) {
     reports met = {.n = 0};
     replaced[2] = "";
     gf_loader *l = open_loader(2, 0, &met);
@@ -215,8 +206,7 @@ static void in_order_they_are_left_out_with_their_tokens(void **state) {
     gf_loader_free(l);
 }
 
-static void long_captions_are_cut_and_end(void **state) {
-    (void)state;
+TEST_WITH(long_captions_are_cut_and_end, as_drawn, NULL) {
     const size_t bytes = 10 << 20;
     char *text = malloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++) text[i] = "cat "[i % 4];
@@ -231,8 +221,7 @@ static void long_captions_are_cut_and_end(void **state) {
     free(text);
 }
 
-static void bytes_that_are_no_text_are_read_all_the_same(void **state) {
-    (void)state;
+TEST_WITH(bytes_that_are_no_text_are_read_all_the_same, as_drawn, NULL) {
     replaced[0] = "a \xff\xfe\xc3 cat \xf0\x9f";
     gf_loader *l = open_loader(1, 0, NULL);
     const gf_batch b = next(l);
@@ -241,8 +230,7 @@ static void bytes_that_are_no_text_are_read_all_the_same(void **state) {
     gf_loader_free(l);
 }
 
-static void too_large_a_caption_is_reported(void **state) {
-    (void)state;
+TEST_WITH(too_large_a_caption_is_reported, as_drawn, NULL) {
     const size_t bytes = GF_WORDS_TEXT_MAX + 1;
     char *text = malloc(bytes + 1);
     memset(text, 'x', bytes);
@@ -256,8 +244,7 @@ static void too_large_a_caption_is_reported(void **state) {
 
 /* ----- the same content ----- */
 
-static void groups_join_what_shares_an_image_or_a_text(void **state) {
-    (void)state;
+TEST_WITH(groups_join_what_shares_an_image_or_a_text, as_drawn, NULL) {
     const gf_content content[8] = {{1, 10}, {2, 20}, {1, 30}, {4, 20}, {5, 30}, {6, 60}, {7, 70}, {7, 20}};
     const int32_t want[8] = {0, 1, 0, 1, 0, -1, 1, 1}; /* 0-2 by image, 2-4 by text; 1-3-7 by text, 7-6 by image */
     int64_t order[8];
@@ -267,8 +254,7 @@ static void groups_join_what_shares_an_image_or_a_text(void **state) {
     gf_content_groups(content, 0, order, group);
 }
 
-static void groups_equal_a_plain_search(void **state) {
-    (void)state;
+TEST_WITH(groups_equal_a_plain_search, as_drawn, NULL) {
     enum { MANY = 200 };
     gf_content content[MANY];
     int64_t order[MANY];
@@ -295,8 +281,7 @@ static void groups_equal_a_plain_search(void **state) {
     }
 }
 
-static void equal_captions_and_images_have_equal_numbers(void **state) {
-    (void)state;
+TEST_WITH(equal_captions_and_images_have_equal_numbers, as_drawn, NULL) {
     replaced[1] = "the same words";
     replaced[4] = "The  SAME words"; /* cleaned, it is */
     gf_loader *l = open_loader(2, 0, NULL);
@@ -309,21 +294,4 @@ static void equal_captions_and_images_have_equal_numbers(void **state) {
     gf_loader_free(l);
 }
 
-#define DRAWN(f) cmocka_unit_test_setup(f, as_drawn)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        DRAWN(tokens_are_those_of_the_drawn_captions),
-        DRAWN(batches_do_not_depend_on_workers),
-        DRAWN(a_seek_gives_the_same_captions),
-        DRAWN(samples_without_caption_are_replaced_and_reported),
-        DRAWN(in_order_they_are_left_out_with_their_tokens),
-        DRAWN(long_captions_are_cut_and_end),
-        DRAWN(bytes_that_are_no_text_are_read_all_the_same),
-        DRAWN(too_large_a_caption_is_reported),
-        DRAWN(groups_join_what_shares_an_image_or_a_text),
-        DRAWN(groups_equal_a_plain_search),
-        DRAWN(equal_captions_and_images_have_equal_numbers),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TEST_GROUP(open_all, close_all)

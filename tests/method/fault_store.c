@@ -2,6 +2,8 @@
  *
  * What holds afterwards: the right status, no object, no new file, the old file as it was, and (by a leak checker) nothing lost.
  */
+#include "support/test.h"
+
 #include "support/faults.h"
 #include "support/store_fixture.h"
 
@@ -81,7 +83,7 @@ static glofnd_store *filled(fixture *f) {
     return s;
 }
 
-static void test_allocations(void **state) {
+TEST_WITH(test_allocations, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = filled(f);
     fail_each(f, NULL, create_in_memory, 8);
@@ -103,7 +105,7 @@ static long address_space_kb(void) {
 }
 
 /* Memory that comes from the kernel directly: no address space left for it. */
-static void test_address_space(void **state) {
+TEST_WITH(test_address_space, fixture_open, fixture_close) {
     fixture *f = *state;
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
@@ -129,7 +131,7 @@ static void test_address_space(void **state) {
 
 /* ----- files that cannot be written ----- */
 
-static void test_file_size_limit(void **state) {
+TEST_WITH(test_file_size_limit, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = filled(f), *out = NULL;
     const int files = count_files(f->dir);
@@ -157,7 +159,7 @@ static void test_file_size_limit(void **state) {
     glofnd_store_free(s);
 }
 
-static void test_unwritable_folder(void **state) {
+TEST_WITH(test_unwritable_folder, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = filled(f), *out = NULL;
     assert_int_equal(chmod(f->dir, 0555), 0);
@@ -193,8 +195,15 @@ static int64_t fill_disk(fixture *f, glofnd_store *s) {
     return -1;
 }
 
+static int close_with_disk(void **state) {
+    const char *disk = in_dir(*state, "disk");
+    umount2(disk, MNT_DETACH); /* also after a failure half-way */
+    rmdir(disk);
+    return fixture_close(state);
+}
+
 /* On a full tmpfs a stray access to the mapping would end the process: neither writing nor reading may make one. */
-static void test_full_disk(void **state) {
+TEST_WITH(test_full_disk, fixture_open, close_with_disk) {
     fixture *f = *state;
     const char *disk = in_dir(f, "disk");
     assert_int_equal(mkdir(disk, 0700), 0);
@@ -225,22 +234,4 @@ static void test_full_disk(void **state) {
     assert_non_null(strstr(glofnd_ctx_error(f->c), "no space"));
     assert_null(t);
     assert_int_equal(count_files(disk), 1);
-}
-
-static int close_with_disk(void **state) {
-    const char *disk = in_dir(*state, "disk");
-    umount2(disk, MNT_DETACH); /* also after a failure half-way */
-    rmdir(disk);
-    return fixture_close(state);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_allocations, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_address_space, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_file_size_limit, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_unwritable_folder, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_full_disk, fixture_open, close_with_disk),
-    };
-    return cmocka_run_group_tests_name("store faults", tests, NULL, NULL);
 }

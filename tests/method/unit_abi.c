@@ -2,15 +2,11 @@
  * of every constant, as tests/fixtures/abi-1.0.tsv has them. Lines may be added to that file, for fields at the end of a struct
  * and for new constants; none may change. Bindings can check their own declarations against the same file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "glofnd.h"
 #include "support/source_file.h"
@@ -61,8 +57,7 @@ static const entry TABLE[] = {
 enum { ENTRIES = sizeof TABLE / sizeof *TABLE };
 
 /* A field in hidden padding could be added without a new size: old programs would pass garbage in it. */
-static void structs_have_no_hidden_padding(void **state) {
-    (void)state;
+TEST(structs_have_no_hidden_padding) {
     long end = 0;
     for (int i = 0; i < ENTRIES && strcmp(TABLE[i].type, "constant") != 0; i++) {
         const int first = i == 0 || strcmp(TABLE[i].type, TABLE[i - 1].type) != 0;
@@ -88,8 +83,7 @@ static FILE *open_fixture(void) {
 }
 
 /* Every line of the file is still true; and the file knows every field and constant. */
-static void the_interface_is_as_recorded(void **state) {
-    (void)state;
+TEST(the_interface_is_as_recorded) {
     FILE *f = open_fixture();
     char type[64], field[64];
     long offset;
@@ -110,17 +104,11 @@ static void the_interface_is_as_recorded(void **state) {
 }
 
 /* `unit_abi --print`: the file, anew. */
-static int print_table(void) {
+static int print_table(int argc, char **argv) {
+    if (argc != 2 || strcmp(argv[1], "--print") != 0) return -1;
     printf("type\tfield\toffset\tbytes\n");
     for (int i = 0; i < ENTRIES; i++) printf("%s\t%s\t%ld\t%zu\n", TABLE[i].type, TABLE[i].field, TABLE[i].offset, TABLE[i].size);
     return 0;
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(structs_have_no_hidden_padding),
-        cmocka_unit_test(the_interface_is_as_recorded),
-    };
-    if (argc > 1 && strcmp(argv[1], "--print") == 0) return print_table();
-    return cmocka_run_group_tests_name("unit_abi", tests, NULL, NULL);
-}
+TEST_COMMAND(print_table)

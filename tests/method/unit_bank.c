@@ -1,6 +1,8 @@
 /* unit_bank.c - the averages of similarity BANK in a store: files, working files, rows in and out. The steps that use them are in
  * unit_marks.c and unit_state.c.
  */
+#include "support/test.h"
+
 #include "support/compare.h"
 #include "support/losses.h"
 #include "support/store_fixture.h"
@@ -35,7 +37,7 @@ static void assert_banks_equal(fixture *f, const glofnd_store *a, const glofnd_s
 }
 
 /* Rows and averages do not touch each other; a loaded store is the saved one, also on a working file, and saves the same. */
-static void files_hold_the_bank(void **state) {
+TEST_WITH(files_hold_the_bank, fixture_open, fixture_close) {
     fixture *f = *state;
     for (int kind = 0; kind < 4; kind++) {
         glofnd_store *s = bank_store(f, 1 + kind % 2, kind / 2, NULL), *loaded = NULL, *mapped = NULL;
@@ -56,7 +58,7 @@ static void files_hold_the_bank(void **state) {
     }
 }
 
-static void length_is_told(void **state) {
+TEST_WITH(length_is_told, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = bank_store(f, 2, 0, NULL), *none = new_store(f, 10, 1, 0, 0, 0, NULL);
     assert_int_equal(glofnd_bank_dim(s), DIM);
@@ -67,7 +69,7 @@ static void length_is_told(void **state) {
 }
 
 /* A store without a bank is written as before. */
-static void only_a_bank_needs_the_new_version(void **state) {
+TEST_WITH(only_a_bank_needs_the_new_version, fixture_open, fixture_close) {
     fixture *f = *state;
     for (int bank = 0; bank < 2; bank++) {
         glofnd_store *s = bank ? bank_store(f, 1, 0, NULL) : new_store(f, ANCHORS, 1, 0, 0, 0, NULL);
@@ -82,7 +84,7 @@ static void only_a_bank_needs_the_new_version(void **state) {
 }
 
 /* Every byte changed and every cut is noticed. */
-static void corrupt_files_are_refused(void **state) {
+TEST_WITH(corrupt_files_are_refused, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = bank_store(f, 1, 0, NULL), *bad = NULL;
     size_t n;
@@ -101,7 +103,7 @@ static void corrupt_files_are_refused(void **state) {
     free(p);
 }
 
-static void averages_follow_their_anchors(void **state) {
+TEST_WITH(averages_follow_their_anchors, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = bank_store(f, 2, 0, NULL), *back = NULL, *out = NULL;
     int64_t *to = calloc(ANCHORS, sizeof *to);
@@ -122,7 +124,7 @@ static void averages_follow_their_anchors(void **state) {
     glofnd_store_free(back);
 }
 
-static void bad_calls_are_refused(void **state) {
+TEST_WITH(bad_calls_are_refused, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = bank_store(f, 1, 0, NULL), *none = new_store(f, 10, 1, 0, 0, 0, NULL);
     uint16_t row[2 * DIM] = {0x3c00}, bad[DIM] = {0x3c00, 0x7c01}, got[DIM];
@@ -146,8 +148,7 @@ static void bad_calls_are_refused(void **state) {
 }
 
 /* Steps need a store with a bank of their dimension, and the two calls need the averages. */
-static void bad_steps_are_refused(void **state) {
-    (void)state;
+TEST_WITH(bad_steps_are_refused, fixture_open, fixture_close) {
     scene s = scene_make("bank", LOSS_SOGCLR);
     runner plain = runner_make(&s);
     s.o.similarity = GLOFND_SIMILARITY_BANK;
@@ -166,18 +167,4 @@ static void bad_steps_are_refused(void **state) {
     outputs_free(&out);
     runner_free(&w);
     runner_free(&plain);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_open, fixture_close)
-    const struct CMUnitTest tests[] = {
-        TEST(files_hold_the_bank),
-        TEST(only_a_bank_needs_the_new_version),
-        TEST(corrupt_files_are_refused),
-        TEST(averages_follow_their_anchors),
-        TEST(bad_calls_are_refused),
-        TEST(bad_steps_are_refused),
-        TEST(length_is_told),
-    };
-    return cmocka_run_group_tests_name("unit_bank", tests, NULL, NULL);
 }

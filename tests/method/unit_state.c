@@ -1,6 +1,8 @@
 /* unit_state.c - the state of a store: steps that leave it as it is (GLOFND_WANT_NO_UPDATE), and all of it as arrays, out of one
  * store and into a new one that then continues with the same bits.
  */
+#include "support/test.h"
+
 #include "support/compare.h"
 #include "support/losses.h"
 #include "support/store_fixture.h"
@@ -76,7 +78,7 @@ static void check_no_update(fixture *f, scene *s) {
     runner_free(&w);
 }
 
-static void steps_without_update_leave_no_trace(void **state) { for_each_learner(*state, check_no_update); }
+TEST_WITH(steps_without_update_leave_no_trace, fixture_open, fixture_close) { for_each_learner(*state, check_no_update); }
 
 static long blocks_of(const char *path) {
     struct stat st;
@@ -85,7 +87,7 @@ static long blocks_of(const char *path) {
 }
 
 /* A working file does not even grow: the pages of anchors that were only read stay holes. */
-static void working_files_are_not_touched(void **state) {
+TEST_WITH(working_files_are_not_touched, fixture_open, fixture_close) {
     fixture *f = *state;
     scene s = learner_scene(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 0);
     runner w = {0};
@@ -192,10 +194,10 @@ static void check_arrays(fixture *f, scene *s) {
     runner_free(&w);
 }
 
-static void a_store_continues_from_arrays(void **state) { for_each_learner(*state, check_arrays); }
+TEST_WITH(a_store_continues_from_arrays, fixture_open, fixture_close) { for_each_learner(*state, check_arrays); }
 
 /* The oldest embedding comes first, also after the ring has wrapped. */
-static void the_ring_is_in_order(void **state) {
+TEST_WITH(the_ring_is_in_order, fixture_open, fixture_close) {
     fixture *f = *state;
     enum { CAPACITY = 5, DIM = 3 };
     glofnd_store *s = new_store(f, 100, 2, 0, CAPACITY, DIM, NULL);
@@ -219,7 +221,7 @@ static void the_ring_is_in_order(void **state) {
     glofnd_store_free(s);
 }
 
-static void bad_rings_are_refused(void **state) {
+TEST_WITH(bad_rings_are_refused, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *none = new_store(f, 10, 1, 0, 0, 0, NULL), *s = new_store(f, 10, 2, 0, 2, 2, NULL);
     const float row[4] = {0.6f, 0.8f, 1, 0}, bad[4] = {1, 0, NAN, 1};
@@ -243,16 +245,4 @@ static void bad_rings_are_refused(void **state) {
     assert_int_equal(glofnd_ring_get(f->c, s, NULL, NULL, NULL), GLOFND_OK);
     glofnd_store_free(s);
     glofnd_store_free(none);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_open, fixture_close)
-    const struct CMUnitTest tests[] = {
-        TEST(steps_without_update_leave_no_trace),
-        TEST(working_files_are_not_touched),
-        TEST(a_store_continues_from_arrays),
-        TEST(the_ring_is_in_order),
-        TEST(bad_rings_are_refused),
-    };
-    return cmocka_run_group_tests_name("unit_state", tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* unit_store.c - the anchor store in memory: creation, rows in and out, shared rows, id checks, ring, checksum. */
+#include "support/test.h"
+
 #include "support/store_fixture.h"
 
 #include "io/blockfile.h"
@@ -10,7 +12,7 @@ static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store 
     assert_true(strlen(glofnd_ctx_error(f->c)) > 0);
 }
 
-static void test_create_refuses(void **state) {
+TEST_WITH(test_create_refuses, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_store_spec bad[] = {
         {sizeof *bad - 8, 10, 0, NULL},    {SIZE_MAX, 10, 0, NULL}, {0, 10, 0, NULL},
@@ -24,7 +26,7 @@ static void test_create_refuses(void **state) {
 }
 
 /* The checks behind creation and loading: a file may claim anything. */
-static void test_contents_are_checked(void **state) {
+TEST_WITH(test_contents_are_checked, fixture_open, fixture_close) {
     fixture *f = *state;
     const gf_store_spec bad[] = {{10, 0, 0, 0, 0, 0},
                                  {10, 3, 0, 0, 0, 0},
@@ -48,7 +50,7 @@ static void test_contents_are_checked(void **state) {
 }
 
 /* A store follows the options of its context: modalities, temperatures and ring are stated once. */
-static void test_derived_from_options(void **state) {
+TEST_WITH(test_derived_from_options, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_options o;
     gf_method_options_init(&o);
@@ -79,7 +81,7 @@ static void test_derived_from_options(void **state) {
     assert_non_null(strstr(glofnd_ctx_error(f->c), "spec.dim"));
 }
 
-static void test_null_arguments(void **state) {
+TEST_WITH(test_null_arguments, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_store_spec spec = {sizeof spec, 10, 0, NULL};
     glofnd_store *s = NULL, *out = (glofnd_store *)&s;
@@ -124,7 +126,7 @@ static void test_null_arguments(void **state) {
     glofnd_store_free(NULL);
 }
 
-static void test_describe(void **state) {
+TEST_WITH(test_describe, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10000, 2, 1, 4, 8, NULL);
     glofnd_store_info info = {.size = sizeof info};
@@ -149,7 +151,7 @@ static void test_describe(void **state) {
     glofnd_store_free(s);
 }
 
-static void test_never_seen(void **state) {
+TEST_WITH(test_never_seen, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_anchor fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
     for (int temperatures = 0; temperatures < 2; temperatures++) {
@@ -165,7 +167,7 @@ static void test_never_seen(void **state) {
     }
 }
 
-static void test_round_trip(void **state) {
+TEST_WITH(test_round_trip, fixture_open, fixture_close) {
     fixture *f = *state;
     enum { N = 1000 };
     for (int kind = 0; kind < 4; kind++) {
@@ -189,7 +191,7 @@ static void test_round_trip(void **state) {
     }
 }
 
-static void test_special_values(void **state) {
+TEST_WITH(test_special_values, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 1, 0, 0, 0, NULL);
     glofnd_anchor r = {0.25f, 0, 0, 0.0f, 3, 0, 0, 0, 0};
@@ -211,7 +213,7 @@ static void test_special_values(void **state) {
     glofnd_store_free(s);
 }
 
-static void test_shared_rows(void **state) {
+TEST_WITH(test_shared_rows, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 2, 1, 0, 0, NULL);
     const glofnd_anchor fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
@@ -241,7 +243,7 @@ static void test_shared_rows(void **state) {
     glofnd_store_free(s);
 }
 
-static void test_put_refuses(void **state) {
+TEST_WITH(test_put_refuses, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 1, 1, 0, 0, NULL), *before = new_store(f, 10, 1, 1, 0, 0, NULL);
     fill_store(f, s, 2, 5);
@@ -292,7 +294,7 @@ static void test_put_refuses(void **state) {
 }
 
 /* Different ids of many strides pass; one repeat at any distance is found and named. */
-static void test_check_ids(void **state) {
+TEST_WITH(test_check_ids, fixture_open, fixture_close) {
 #ifdef __SANITIZE_THREAD__
     print_message("skipped: the thread sanitizer leaves no address space for 2^40 anchors\n");
     skip();
@@ -326,7 +328,7 @@ static void test_check_ids(void **state) {
 }
 
 /* Against a list that remembers everything. */
-static void test_ring(void **state) {
+TEST_WITH(test_ring, fixture_open, fixture_close) {
     fixture *f = *state;
     enum { CAPACITY = 7, DIM = 3, LD = 5, PUSHED_MAX = 400 };
     glofnd_store *s = new_store(f, 1000, 2, 0, CAPACITY, DIM, NULL);
@@ -373,8 +375,7 @@ static uint32_t crc_by_bits(const unsigned char *p, size_t n) {
     return ~c;
 }
 
-static void test_crc(void **state) {
-    (void)state;
+TEST(test_crc) {
     unsigned char p[300];
     uint64_t seed = 2;
     for (size_t i = 0; i < sizeof p; i++) p[i] = (unsigned char)next_random(&seed);
@@ -385,23 +386,4 @@ static void test_crc(void **state) {
         assert_int_equal(gf_crc32c(0, p, n), whole);
         assert_int_equal(gf_crc32c(gf_crc32c(0, p, n / 3), p + n / 3, n - n / 3), whole);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_create_refuses, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_contents_are_checked, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_derived_from_options, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_null_arguments, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_describe, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_never_seen, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_round_trip, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_special_values, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_shared_rows, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_put_refuses, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_check_ids, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_ring, fixture_open, fixture_close),
-        cmocka_unit_test(test_crc),
-    };
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* unit_store_big.c - a store of a billion anchors costs what was touched: disk, saved file and time. */
+#include "support/test.h"
+
 #include "support/store_fixture.h"
 
 #include <errno.h>
@@ -50,7 +52,7 @@ static void check(fixture *f, const glofnd_store *s, int64_t count) {
     }
 }
 
-static void test_mapped(void **state) {
+TEST_WITH(test_mapped, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, in_dir(f, "work")};
     glofnd_store *s = NULL, *t = NULL;
@@ -87,7 +89,7 @@ static void test_mapped(void **state) {
 }
 
 /* Fewer rows: disks are slow at writing, and at forgetting, pages far apart. */
-static void test_load_mapped(void **state) {
+TEST_WITH(test_load_mapped, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, ANCHORS, 1, 0, 0, 0, NULL), *t = NULL;
     touch(f, s, 2 * BATCH);
@@ -103,7 +105,7 @@ static void test_load_mapped(void **state) {
     assert_true(file_bytes(in_dir(f, "work"), 1) < 3 * 2 * BATCH * GF_STORE_PAGE);
 }
 
-static void test_in_memory(void **state) {
+TEST_WITH(test_in_memory, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, NULL};
     glofnd_store *s = NULL, *t = NULL;
@@ -120,7 +122,7 @@ static void test_in_memory(void **state) {
 }
 
 /* The largest n there is, which no memory or disk could hold: a few anchors at its ends. */
-static void test_largest(void **state) {
+TEST_WITH(test_largest, fixture_open, fixture_close) {
     fixture *f = *state;
     const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0, 0};
     glofnd_store *s = NULL, *t = NULL;
@@ -133,14 +135,4 @@ static void test_largest(void **state) {
     const glofnd_anchor a = get_row(f, t, 1, GF_STORE_MAX_N - 1), b = row_of(1);
     assert_rows_equal(&a, &b);
     glofnd_store_free(t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_mapped, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_load_mapped, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_in_memory, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_largest, fixture_open, fixture_close),
-    };
-    return cmocka_run_group_tests_name("store big", tests, NULL, NULL);
 }

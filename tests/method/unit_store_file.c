@@ -1,4 +1,6 @@
 /* unit_store_file.c - saving and loading the anchor store: the same bits back, and nothing from a file that is not whole. */
+#include "support/test.h"
+
 #include "support/store_fixture.h"
 
 #include "support/store_crcs.h"
@@ -26,7 +28,7 @@ static void must_save(fixture *f, const glofnd_store *s, const char *path) {
 }
 
 /* Memory or mapped on either end, one or two modalities, temperatures, ring, shared rows; few and many rows. */
-static void test_same_bits(void **state) {
+TEST_WITH(test_same_bits, fixture_open, fixture_close) {
     fixture *f = *state;
     for (int kind = 0; kind < 64; kind++) {
         const int modalities = 1 + (kind & 1), temperatures = kind >> 1 & 1, ring = kind >> 2 & 1;
@@ -55,7 +57,7 @@ static void test_same_bits(void **state) {
     }
 }
 
-static void test_empty_store(void **state) {
+TEST_WITH(test_empty_store, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 1, 1, 0, 5, 2, NULL);
     must_save(f, s, in_dir(f, "saved"));
@@ -82,7 +84,7 @@ static unsigned char *small_file(fixture *f, size_t *bytes) {
     return read_bytes(in_dir(f, "small"), bytes);
 }
 
-static void test_every_byte_flipped(void **state) {
+TEST_WITH(test_every_byte_flipped, fixture_open, fixture_close) {
     fixture *f = *state;
     size_t n;
     unsigned char *p = small_file(f, &n);
@@ -98,7 +100,7 @@ static void test_every_byte_flipped(void **state) {
     free(p);
 }
 
-static void test_every_cut(void **state) {
+TEST_WITH(test_every_cut, fixture_open, fixture_close) {
     fixture *f = *state;
     size_t n;
     unsigned char *p = small_file(f, &n);
@@ -186,7 +188,7 @@ static const struct {
 };
 
 /* Files that are whole in themselves, with right checksums, but say something impossible. */
-static void test_impossible_numbers(void **state) {
+TEST_WITH(test_impossible_numbers, fixture_open, fixture_close) {
     fixture *f = *state;
     size_t n;
     unsigned char *p = small_file(f, &n), *q = malloc(n);
@@ -226,7 +228,7 @@ static void test_impossible_numbers(void **state) {
 }
 
 /* Every other row: the most runs a block can have. One more has no place in it. */
-static void test_most_runs(void **state) {
+TEST_WITH(test_most_runs, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, GF_STORE_BLOCK, 1, 0, 0, 0, NULL);
     fill_store(f, s, 2, 1);
@@ -248,7 +250,7 @@ static void test_most_runs(void **state) {
 
 /* With own.slot the ids of a ring are the caller's, and may exceed the store: they come back. A store of other rows does not
  * know whom they mean. */
-static void test_ring_of_foreign_ids(void **state) {
+TEST_WITH(test_ring_of_foreign_ids, fixture_open, fixture_close) {
     fixture *f = *state;
     static const int64_t id[] = {3, 4, (int64_t)1 << 50, 5}, to[4] = {0, 2, 1, -1};
     static const float rows[4][2] = {{1, 0}, {0, 1}, {0.6f, 0.8f}, {-1, 0}};
@@ -266,7 +268,7 @@ static void test_ring_of_foreign_ids(void **state) {
 }
 
 /* Ring rows of impossible anchors; a corrupt block is named; sections of two files do not mix. */
-static void test_damage_is_named(void **state) {
+TEST_WITH(test_damage_is_named, fixture_open, fixture_close) {
     fixture *f = *state;
     size_t n, m;
     unsigned char *p = small_file(f, &n);
@@ -298,7 +300,7 @@ static void test_damage_is_named(void **state) {
     free(q);
 }
 
-static void test_foreign_files(void **state) {
+TEST_WITH(test_foreign_files, fixture_open, fixture_close) {
     fixture *f = *state;
     const char text[200] = "GLOFND is not the magic of this file, it only begins like it";
     for (size_t n = 0; n < sizeof text; n += 7) {
@@ -314,7 +316,7 @@ static void test_foreign_files(void **state) {
 }
 
 /* A failed load leaves the old working file, and no other. */
-static void test_load_to_working_file(void **state) {
+TEST_WITH(test_load_to_working_file, fixture_open, fixture_close) {
     fixture *f = *state;
     size_t n;
     unsigned char *p = small_file(f, &n);
@@ -335,7 +337,7 @@ static void test_load_to_working_file(void **state) {
     free(p);
 }
 
-static void test_save_targets(void **state) {
+TEST_WITH(test_save_targets, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 100, 1, 0, 0, 0, in_dir(f, "work"));
     fill_store(f, s, 3, 9);
@@ -359,21 +361,4 @@ static void test_save_targets(void **state) {
     assert_same_bytes(in_dir(f, "saved"), in_dir(f, "bare-name"));
     assert_int_equal(count_files(f->dir), 3);
     glofnd_store_free(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_same_bits, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_empty_store, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_every_byte_flipped, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_every_cut, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_impossible_numbers, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_most_runs, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_ring_of_foreign_ids, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_damage_is_named, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_foreign_files, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_load_to_working_file, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_save_targets, fixture_open, fixture_close),
-    };
-    return cmocka_run_group_tests_name("store file", tests, NULL, NULL);
 }

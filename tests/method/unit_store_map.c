@@ -1,5 +1,7 @@
 /* unit_store_map.c - the working file of a mapped store: sparse, found again as it was, refused when it belongs to a different
  * store. */
+#include "support/test.h"
+
 #include "support/store_fixture.h"
 
 #include <errno.h>
@@ -44,7 +46,7 @@ static int64_t touched_rows(const glofnd_store *s) {
     return info.touched_rows;
 }
 
-static void test_reopen(void **state) {
+TEST_WITH(test_reopen, fixture_open, fixture_close) {
     fixture *f = *state;
     for (int kind = 0; kind < 4; kind++) {
         const int modalities = 1 + kind / 2, temperatures = kind % 2;
@@ -71,7 +73,7 @@ static void test_reopen(void **state) {
 }
 
 /* A copy without holes: everything is data, nothing is different. */
-static void test_dense_copy(void **state) {
+TEST_WITH(test_dense_copy, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 50000, 1, 0, 0, 0, in_dir(f, "work"));
     fill_store(f, s, 9001, 4);
@@ -89,7 +91,7 @@ static void test_dense_copy(void **state) {
     glofnd_store_free(t);
 }
 
-static void test_other_store(void **state) {
+TEST_WITH(test_other_store, fixture_open, fixture_close) {
     fixture *f = *state;
     const char *work = in_dir(f, "work");
     assert_int_equal(try_open(f, 1000, 1, 0, work), GLOFND_OK);
@@ -115,7 +117,7 @@ static void test_other_store(void **state) {
     free(p);
 }
 
-static void test_header_damage(void **state) {
+TEST_WITH(test_header_damage, fixture_open, fixture_close) {
     fixture *f = *state;
     const char *work = in_dir(f, "work");
     assert_int_equal(try_open(f, 100, 1, 0, work), GLOFND_OK);
@@ -143,7 +145,7 @@ static void test_header_damage(void **state) {
     free(p);
 }
 
-static void test_refused_paths(void **state) {
+TEST_WITH(test_refused_paths, fixture_open, fixture_close) {
     fixture *f = *state;
     assert_int_equal(try_open(f, 10, 1, 0, f->dir), GLOFND_E_IO);
     assert_int_equal(try_open(f, 10, 1, 0, in_dir(f, "no/such/folder")), GLOFND_E_IO);
@@ -157,7 +159,7 @@ static void test_refused_paths(void **state) {
 }
 
 /* A load replaces a working file, unless that is in use; without working locks use cannot be detected. */
-static void test_load_onto_a_working_file(void **state) {
+TEST_WITH(test_load_onto_a_working_file, fixture_open, fixture_close) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 1, 0, 0, 0, in_dir(f, "work")), *t = NULL;
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "saved")), GLOFND_OK);
@@ -171,7 +173,7 @@ static void test_load_onto_a_working_file(void **state) {
 }
 
 /* Disk space is taken page by page by what is written, and by nothing that is only read. */
-static void test_sparse(void **state) {
+TEST_WITH(test_sparse, fixture_open, fixture_close) {
     fixture *f = *state;
     const char *work = in_dir(f, "work");
     const int64_t n = 50000000;
@@ -191,7 +193,7 @@ static void test_sparse(void **state) {
 }
 
 /* Taking space changes no state, and happens once. */
-static void test_prepare(void **state) {
+TEST_WITH(test_prepare, fixture_open, fixture_close) {
     fixture *f = *state;
     const char *work = in_dir(f, "work");
     glofnd_store *s = new_store(f, 1000000, 1, 0, 0, 0, work), *fresh = new_store(f, 1000000, 1, 0, 0, 0, NULL);
@@ -235,22 +237,7 @@ static void check_hole(fixture *f, glofnd_anchor row, int empty_page) {
     unlink(work);
 }
 
-static void test_hole_in_record(void **state) {
+TEST_WITH(test_hole_in_record, fixture_open, fixture_close) {
     check_hole(*state, (glofnd_anchor){1, 0, 0, -3, 0, 0, 0, 0, 0}, 1);
     check_hole(*state, (glofnd_anchor){0, 0, 0, -INFINITY, 5, 0, 0, 0, 0}, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_reopen, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_dense_copy, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_other_store, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_header_damage, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_refused_paths, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_load_onto_a_working_file, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_sparse, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_prepare, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_hole_in_record, fixture_open, fixture_close),
-    };
-    return cmocka_run_group_tests_name("store map", tests, NULL, NULL);
 }

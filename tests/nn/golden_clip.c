@@ -1,25 +1,17 @@
 /* golden_clip.c - encoders for images and texts on the CPU against open_clip in float64: see support/golden_net.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/golden_net.h"
 
-#define X(name)                                                      \
-    static void name(void **state) {                                 \
-        (void)state;                                                 \
-        golden_tower_check(#name, GLOFND_DEVICE_CPU, GF_FP32, 5e-5); \
-    }
+#define X(name) \
+    TEST(name) { golden_tower_check(#name, GLOFND_DEVICE_CPU, GF_FP32, 5e-5); }
 GOLDEN_TOWERS(X)
 #undef X
 
 /* Activations rounded to 8 bits, some dozen times on the way there and back. Batch norms over few images magnify that without
  * bound, so the resnet is left to tests/nn/unit_encoders.c. */
-static void bf16_stays_near(void **state) {
-    (void)state;
+TEST(bf16_stays_near) {
     gf_error err = {""};
     gf_net *n = NULL;
     const gf_net_spec probe = {.arch = GF_ARCH_TEXT,
@@ -39,15 +31,6 @@ static void bf16_stays_near(void **state) {
     golden_tower_check("vit_quick", GLOFND_DEVICE_CPU, GF_BF16, 3e-2);
 }
 
-int main(void) {
 #ifndef GF_HAVE_DNNL
-    return 77;
+TEST_SKIP("built without oneDNN")
 #endif
-    const struct CMUnitTest tests[] = {
-#define X(name) cmocka_unit_test(name),
-        GOLDEN_TOWERS(X)
-#undef X
-            cmocka_unit_test(bf16_stays_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -1,23 +1,18 @@
 /* unit_texts.c - texts that are computed up to their end alone, packed: embeddings and gradients are those of whole texts, for
  * every length, and do not depend on what follows the end; how long texts are computed, and loading them in parts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "nn/nn_ops.h"
 
 /* ----- how long texts are computed --------------------------------------------------------------------------------- */
 
 /* At least the mean, at most the context, an eighth too long at most; numbers count the lengths there are. */
-static void lengths_are_rounded_up_to_few(void **state) {
-    (void)state;
+TEST(lengths_are_rounded_up_to_few) {
     for (int64_t max = 2; max <= 4096; max += max < 100 ? 1 : 37) {
         int64_t before = 0;
         int number = -1;
@@ -122,8 +117,7 @@ static void all_alike(int *length, int k) {
     for (int i = 0; i < TEXTS; i++) length[i] = k;
 }
 
-static void every_length_gives_what_whole_texts_give(void **state) {
-    (void)state;
+TEST(every_length_gives_what_whole_texts_give) {
     int length[TEXTS];
     const pair p = make(spec);
     for (int k = 1; k <= LONG; k++) {
@@ -136,8 +130,7 @@ static void every_length_gives_what_whole_texts_give(void **state) {
     drop(p);
 }
 
-static void mixed_lengths_give_what_whole_texts_give(void **state) {
-    (void)state;
+TEST(mixed_lengths_give_what_whole_texts_give) {
     static const int mixed[][TEXTS] = {{1, 77, 2, 40, 3, 15, 16, 17, 33},
                                        {77, 1, 1, 1, 1, 1, 1, 1, 1},
                                        {1, 1, 1, 1, 1, 1, 1, 1, 77},
@@ -157,8 +150,7 @@ static void mixed_lengths_give_what_whole_texts_give(void **state) {
 }
 
 /* Bit for bit, as nothing after the end is read: neither a different padding nor the texts before have a part in it. */
-static void what_follows_the_end_does_not_matter(void **state) {
-    (void)state;
+TEST(what_follows_the_end_does_not_matter) {
     static const int length[TEXTS] = {14, 9, 22, 11, 8, 30, 13, 12, 10}, others[TEXTS] = {70, 1, 60, 3, 55, 77, 31, 2, 9};
     const texts zeros = draw(length, 0), words = draw(length, 11), between = draw(others, 3);
     gf_net *a = net_new(spec), *b = net_new(spec);
@@ -171,8 +163,7 @@ static void what_follows_the_end_does_not_matter(void **state) {
 }
 
 /* Without an end, with two, and with nothing but zeros: a text ends at the first of its largest tokens. */
-static void texts_without_an_end_have_one_too(void **state) {
-    (void)state;
+TEST(texts_without_an_end_have_one_too) {
     int length[TEXTS];
     all_alike(length, 5);
     texts t = draw(length, 0);
@@ -186,8 +177,7 @@ static void texts_without_an_end_have_one_too(void **state) {
 }
 
 /* Positions that no text reaches have no gradient. */
-static void positions_out_of_reach_have_no_gradient(void **state) {
-    (void)state;
+TEST(positions_out_of_reach_have_no_gradient) {
     static const int length[TEXTS] = {4, 9, 20, 11, 8, 20, 13, 12, 10};
     const texts t = draw(length, 1);
     gf_net *n = net_new(spec);
@@ -199,8 +189,7 @@ static void positions_out_of_reach_have_no_gradient(void **state) {
 
 /* ----- loading ----------------------------------------------------------------------------------------------------- */
 
-static void texts_may_come_in_parts(void **state) {
-    (void)state;
+TEST(texts_may_come_in_parts) {
     static const int length[TEXTS] = {14, 9, 22, 11, 8, 30, 13, 12, 10};
     const texts t = draw(length, 0);
     gf_error err = {""};
@@ -216,8 +205,7 @@ static void texts_may_come_in_parts(void **state) {
 }
 
 /* Texts of the batch before, here long ones, are gone. */
-static void an_incomplete_batch_is_no_longer_than_its_texts(void **state) {
-    (void)state;
+TEST(an_incomplete_batch_is_no_longer_than_its_texts) {
     int length[TEXTS];
     gf_error err = {""};
     gf_net_spec s = spec;
@@ -253,8 +241,7 @@ static glofnd_status others_are_longer(gf_error *err, void *user, int64_t *x) {
 }
 
 /* All ranks compute the length of the rank that needs most, so that they play the same record. */
-static void ranks_agree_on_the_longest(void **state) {
-    (void)state;
+TEST(ranks_agree_on_the_longest) {
     static const int length[TEXTS] = {14, 9, 22, 11, 8, 30, 13, 12, 10};
     const texts t = draw(length, 2);
     int calls = 0;
@@ -268,8 +255,7 @@ static void ranks_agree_on_the_longest(void **state) {
     drop(p);
 }
 
-static void one_length_more_than_an_index_holds_is_refused(void **state) {
-    (void)state;
+TEST(one_length_more_than_an_index_holds_is_refused) {
     gf_error err = {""};
     gf_net_spec s = spec;
     gf_net *n = NULL;
@@ -279,21 +265,3 @@ static void one_length_more_than_an_index_holds_is_refused(void **state) {
 }
 
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_are_rounded_up_to_few),
-#ifdef GF_HAVE_DNNL
-        cmocka_unit_test(every_length_gives_what_whole_texts_give),
-        cmocka_unit_test(mixed_lengths_give_what_whole_texts_give),
-        cmocka_unit_test(what_follows_the_end_does_not_matter),
-        cmocka_unit_test(texts_without_an_end_have_one_too),
-        cmocka_unit_test(positions_out_of_reach_have_no_gradient),
-        cmocka_unit_test(texts_may_come_in_parts),
-        cmocka_unit_test(an_incomplete_batch_is_no_longer_than_its_texts),
-        cmocka_unit_test(ranks_agree_on_the_longest),
-        cmocka_unit_test(one_length_more_than_an_index_holds_is_refused),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

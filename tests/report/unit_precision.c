@@ -1,14 +1,10 @@
 /* unit_precision.c - the precision of a page: of all pairs, with the means over anchors named as such beside it; none where
  * nothing was flagged, and no word of it without labels. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "report/page.h"
 #include "report/summary.h"
@@ -28,8 +24,7 @@ static gf_run_log read_run(const char *config, const char *log) {
 static const char config[] = "data = x\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n";
 
 /* The sections about flags speak of labels only where there are some. */
-static void no_labels_no_word(void **state) {
-    (void)state;
+TEST_WITH(no_labels_no_word, make_box, remove_box) {
     static const char *const lines[2] = {
         "{\"event\": \"epoch\", \"epoch\": 0, \"flagged\": 0.25, \"precision\": null}\n",
         "{\"event\": \"epoch\", \"epoch\": 0, \"flagged\": 0.25, \"precision\": 0.7, \"pooled_precision\": 0.4}\n"};
@@ -48,8 +43,7 @@ static void no_labels_no_word(void **state) {
 }
 
 /* An anchor without flagged pairs counts as 100 % in the means over anchors: no number for an epoch in which all do. */
-static void nothing_flagged_is_no_precision(void **state) {
-    (void)state;
+TEST_WITH(nothing_flagged_is_no_precision, make_box, remove_box) {
     gf_text table = {0};
     gf_run_log run = read_run(config, "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2, \"flagged\": 0, \"precision\": 1, "
                                       "\"recall\": 0.3, \"f1\": 0.46, \"pooled_precision\": null, \"pooled_recall\": 0}\n");
@@ -61,21 +55,9 @@ static void nothing_flagged_is_no_precision(void **state) {
 }
 
 /* Logs of earlier versions have no pooled F1: it follows. */
-static void pooled_f1_follows(void **state) {
-    (void)state;
+TEST_WITH(pooled_f1_follows, make_box, remove_box) {
     gf_run_log run = read_run(config, "{\"event\": \"epoch\", \"epoch\": 0, \"flagged\": 0.1, \"precision\": 0.9, "
                                       "\"pooled_precision\": 0.5, \"pooled_recall\": 0.25}\n");
     assert_true(fabs(gf_run_last(&run, GF_RUN_POOLED_F1) - 100.0 / 3.0) < 1e-9);
     gf_run_log_free(&run);
-}
-
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_box, remove_box)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(no_labels_no_word),
-        IN_A_FOLDER(nothing_flagged_is_no_precision),
-        IN_A_FOLDER(pooled_f1_follows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

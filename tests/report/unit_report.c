@@ -1,14 +1,10 @@
 /* unit_report.c - the text buffer, and the page and the table made of a run folder. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "report/compare.h"
 #include "report/page.h"
@@ -17,8 +13,7 @@
 #include "support/page_span.h"
 #include "support/scratch.h"
 
-static void escapes_what_html_would_take(void **state) {
-    (void)state;
+TEST(escapes_what_html_would_take) {
     gf_text t = {0};
     gf_text_escape(&t, "<a href=\"x\">&'\x01\xff \xc3\xa9\xe2\x82");
     assert_string_equal(t.at, "&lt;a href=&quot;x&quot;&gt;&amp;&#39;?? \xc3\xa9??");
@@ -63,16 +58,14 @@ static void remove_run(void) {
     for (int i = 0; i < 4; i++) remove(path_of(files[i]));
 }
 
-static void no_config_is_no_run(void **state) {
-    (void)state;
+TEST_WITH(no_config_is_no_run, make_box, remove_empty_box) {
     gf_error err = {{0}};
     gf_run_log run;
     assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_E_IO);
 }
 
 /* The newest evaluation of a kind counts; the torn last line of the log does not. */
-static void reads_a_run(void **state) {
-    (void)state;
+TEST_WITH(reads_a_run, make_box, remove_empty_box) {
     scratch_text(&box, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\n");
     scratch_text(&box, "log.jsonl", log_lines);
     gf_run_log run = read_run();
@@ -123,8 +116,7 @@ static void make_two_runs(gf_run_log runs[2]) {
     remove_run();
 }
 
-static void the_table_has_a_row_per_run(void **state) {
-    (void)state;
+TEST_WITH(the_table_has_a_row_per_run, make_box, remove_empty_box) {
     gf_run_log runs[2];
     gf_text table = {0};
     make_two_runs(runs);
@@ -142,8 +134,7 @@ static void the_table_has_a_row_per_run(void **state) {
     for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
 }
 
-static void a_page_has_the_numbers_of_the_log(void **state) {
-    (void)state;
+TEST_WITH(a_page_has_the_numbers_of_the_log, make_box, remove_empty_box) {
     static const struct {
         const char *section, *figure, *values;
     } charts[] = {
@@ -184,8 +175,7 @@ static void a_page_has_the_numbers_of_the_log(void **state) {
 
 /* In a log that was shortened at its beginning, or in the middle, epochs keep their numbers; one without a number that can be
  * follows the one before. */
-static void epochs_keep_their_numbers(void **state) {
-    (void)state;
+TEST_WITH(epochs_keep_their_numbers, make_box, remove_empty_box) {
     gf_error err = {{0}};
     gf_run_log run;
     gf_text page = {0};
@@ -217,8 +207,7 @@ static void epochs_keep_their_numbers(void **state) {
 }
 
 /* Without labels the tiles leave out right and wrong; with them, they have the numbers of the last epoch. */
-static void tiles_have_the_last_epoch(void **state) {
-    (void)state;
+TEST_WITH(tiles_have_the_last_epoch, make_box, remove_empty_box) {
     static const char *const lines[2] = {
         "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": null, \"pooled_precision\": 0.0, "
         "\"pooled_recall\": null}\n",
@@ -248,8 +237,7 @@ static void tiles_have_the_last_epoch(void **state) {
 }
 
 /* memory.json is read back as written; a corrupt file counts as none; the page has the parts and the rest of the peak. */
-static void memory_is_kept_and_shown(void **state) {
-    (void)state;
+TEST_WITH(memory_is_kept_and_shown, make_box, remove_empty_box) {
     gf_error err = {{0}};
     gf_run_log run;
     gf_text page = {0};
@@ -310,8 +298,7 @@ static void memory_is_kept_and_shown(void **state) {
 }
 
 /* Pages of image-text runs have captions and retrieval, not nearest neighbours; without a detector there is no precision. */
-static void image_text_runs_have_retrieval(void **state) {
-    (void)state;
+TEST_WITH(image_text_runs_have_retrieval, make_box, remove_empty_box) {
     gf_error err = {{0}};
     gf_run_log run;
     gf_text page = {0}, table = {0};
@@ -373,8 +360,7 @@ static void assert_table(const char *table, const char *title, int runs, const c
 #define RETRIEVAL "{\"event\": \"retrieval\", \"protocol\": \"retrieval\", \"data\": \"d\", \"test\": \"d\", \"mean\": 0.17}\n"
 
 /* A run on images and a run on images and texts: a score that both have comes first; else that of one run. */
-static void only_comparable_scores_share_a_column(void **state) {
-    (void)state;
+TEST_WITH(only_comparable_scores_share_a_column, make_box, remove_empty_box) {
     static const char views[] = "data = d\ndetector = glofnd\n";
     static const char clip[] = "data = d\ntask = clip\nloss = sogclr2\ndetector = glofnd\n";
     static const struct {
@@ -413,8 +399,7 @@ static void only_comparable_scores_share_a_column(void **state) {
 }
 
 /* The baseline of a run is the run of the same seed under the first configuration; runs of that configuration have none. */
-static void runs_have_a_baseline_of_their_seed(void **state) {
-    (void)state;
+TEST_WITH(runs_have_a_baseline_of_their_seed, make_box, remove_empty_box) {
     enum { RUNS = 5 };
     static const char *const score[RUNS] = {"0.500", "0.375", "0.600", "0.400", "0.700"};
     static const int group[RUNS] = {0, 0, 1, 1, 1};
@@ -441,8 +426,7 @@ static void runs_have_a_baseline_of_their_seed(void **state) {
 }
 
 /* All bars have the same data, truth and alpha: those of most detectors, of several the newest. */
-static void bars_are_comparable(void **state) {
-    (void)state;
+TEST_WITH(bars_are_comparable, make_box, remove_empty_box) {
 #define LINEAR(data, fraction, top1)                                                                                    \
     "{\"event\": \"linear\", \"protocol\": \"paper\", \"data\": \"" data "\", \"test\": \"t\", \"fraction\": " fraction \
     ", \"top1\": " top1 "}\n"
@@ -477,24 +461,4 @@ static void bars_are_comparable(void **state) {
     gf_text_free(&page);
     gf_run_log_free(&run);
     remove_run();
-}
-
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_box, remove_empty_box)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escapes_what_html_would_take),
-        IN_A_FOLDER(no_config_is_no_run),
-        IN_A_FOLDER(reads_a_run),
-        IN_A_FOLDER(the_table_has_a_row_per_run),
-        IN_A_FOLDER(a_page_has_the_numbers_of_the_log),
-        IN_A_FOLDER(epochs_keep_their_numbers),
-        IN_A_FOLDER(tiles_have_the_last_epoch),
-        IN_A_FOLDER(memory_is_kept_and_shown),
-        IN_A_FOLDER(image_text_runs_have_retrieval),
-        IN_A_FOLDER(only_comparable_scores_share_a_column),
-        IN_A_FOLDER(runs_have_a_baseline_of_their_seed),
-        IN_A_FOLDER(bars_are_comparable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

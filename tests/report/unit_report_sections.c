@@ -1,14 +1,10 @@
 /* unit_report_sections.c - sections of a page: thresholds, detection, header, notes. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "report/page.h"
 #include "support/scratch.h"
@@ -43,8 +39,7 @@ static double attribute(const char *text, const char *name) {
     return strtod(at + strlen(name), NULL);
 }
 
-static void thresholds_that_are_all_the_same_are_a_line(void **state) {
-    (void)state;
+TEST(thresholds_that_are_all_the_same_are_a_line) {
     gf_text t = thresholds_of(0.25f, 0.0f);
     assert_non_null(strstr(t.at, "</svg>λ, learned by GloFND: all 0.250</span>"));
     const char *line = strstr(t.at, "<path class=\"line c2\" d=\"M");
@@ -63,8 +58,7 @@ static void thresholds_that_are_all_the_same_are_a_line(void **state) {
     gf_text_free(&t);
 }
 
-static void densities_stay_within_similarities(void **state) {
-    (void)state;
+TEST(densities_stay_within_similarities) {
     gf_text t = thresholds_of(0.25f, 0.01f);
     assert_true(attribute(t.at, "data-x1=\"") <= 1.0);
     gf_text_free(&t);
@@ -84,8 +78,7 @@ static gf_run_log run_of(const char *config, const char *log) {
 }
 
 /* The chart of images is theirs: from the log where it has them, else what is left of the mean of both sides. */
-static void lambda_of_images_is_theirs(void **state) {
-    (void)state;
+TEST_WITH(lambda_of_images_is_theirs, make_box, remove_empty_box) {
     static const char clip[] = "data = d\ntask = clip\nloss = sogclr2\ndetector = glofnd\nstart_epoch = 0\nepochs = 2\n";
     static const struct {
         const char *config, *log, *images, *texts;
@@ -118,8 +111,7 @@ static void lambda_of_images_is_theirs(void **state) {
 }
 
 /* The header gives common values, and ranges or counts of different ones. */
-static void the_header_covers_all_runs(void **state) {
-    (void)state;
+TEST_WITH(the_header_covers_all_runs, make_box, remove_empty_box) {
     gf_run_log runs[3] = {run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""), run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""),
                           run_of("data = e\nbatch = 64\nepochs = 10\narch = resnet50\n", "")};
     gf_text t = {0};
@@ -133,8 +125,7 @@ static void the_header_covers_all_runs(void **state) {
 }
 
 /* For images and texts there is one view; what was not measured has no protocol. */
-static void notes_are_true(void **state) {
-    (void)state;
+TEST_WITH(notes_are_true, make_box, remove_empty_box) {
     static const char steps[] = "{\"event\": \"step\", \"step\": 1, \"images_per_s\": 5}\n"
                                 "{\"event\": \"step\", \"step\": 2, \"images_per_s\": 6}\n";
     gf_run_log runs[2] = {run_of("data = d\n", steps), run_of("data = d\ntask = clip\nloss = sogclr2\n", steps)};
@@ -156,8 +147,7 @@ static void notes_are_true(void **state) {
 }
 
 /* kNN while training is a curve over the epochs that measured it, and absent where none did. */
-static void knn_while_training_is_a_curve(void **state) {
-    (void)state;
+TEST_WITH(knn_while_training_is_a_curve, make_box, remove_empty_box) {
     gf_run_log runs[2] = {run_of("data = d\n", "{\"event\": \"epoch\", \"step\": 1, \"epoch\": 0, \"knn\": 0.25}\n"
                                                "{\"event\": \"epoch\", \"step\": 2, \"epoch\": 1}\n"
                                                "{\"event\": \"epoch\", \"step\": 3, \"epoch\": 2, \"knn\": 0.5}\n"),
@@ -175,8 +165,7 @@ static void knn_while_training_is_a_curve(void **state) {
 }
 
 /* A long run keeps its first and last point. */
-static void long_curves_are_thinned(void **state) {
-    (void)state;
+TEST_WITH(long_curves_are_thinned, make_box, remove_empty_box) {
     gf_text log = {0}, t = {0};
     for (int e = 0; e < 500; e++)
         gf_text_add(&log, "{\"event\": \"epoch\", \"step\": %d, \"epoch\": %d, \"knn\": %g}\n", e + 1, e, e / 1000.0);
@@ -195,26 +184,9 @@ static void long_curves_are_thinned(void **state) {
     gf_run_log_free(&run);
 }
 
-static void long_names_may_be_broken(void **state) {
-    (void)state;
+TEST(long_names_may_be_broken) {
     gf_text t = {0};
     gf_page_name(&t, "knn (a:n=1,<b>=2/c_d,)");
     assert_string_equal(t.at, "knn (a:n=1,<wbr>&lt;b&gt;=2/<wbr>c_<wbr>d,<wbr>)");
     gf_text_free(&t);
-}
-
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_box, remove_empty_box)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thresholds_that_are_all_the_same_are_a_line),
-        cmocka_unit_test(densities_stay_within_similarities),
-        cmocka_unit_test(long_names_may_be_broken),
-        IN_A_FOLDER(lambda_of_images_is_theirs),
-        IN_A_FOLDER(the_header_covers_all_runs),
-        IN_A_FOLDER(notes_are_true),
-        IN_A_FOLDER(knn_while_training_is_a_curve),
-        IN_A_FOLDER(long_curves_are_thinned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

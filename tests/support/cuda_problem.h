@@ -441,10 +441,3 @@ static const shape shapes[] = {
     {257, 0, 257, 40, 0, 10.0f},   {400, 100, 77, 200, 0, 20.0f}, {190, 0, 190, 300, 1, 10.0f},
     {1500, 0, 1500, 64, 1, 10.0f}, {258, 2, 200, 128, 1, 150.0f}, {140, 0, 140, 700, 1, 10.0f},
 };
-
-static inline int no_device(void) {
-    char why[256];
-    if (gf_cuda_devices(why, sizeof why) > 0) return 0;
-    printf("skipped: no CUDA device (%s)\n", why);
-    return 1;
-}

@@ -19,7 +19,6 @@ extern gf_dataset *flaky_shapes; /* all readable */
 int flaky_open(void **state);
 int flaky_close(void **state);
 int flaky_heal(void **state);
-#define SOUND_TEST(f) cmocka_unit_test_setup(f, flaky_heal)
 
 gf_loader_spec flaky_spec(int workers);
 gf_loader *flaky_loader(const gf_loader_spec *spec);

@@ -15,14 +15,6 @@
 #include "cuda/cuda_device.h"
 #include "support/trial.h"
 
-/* 0; or 77, for main to return, once it is said why. */
-static inline int gpu_missing(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) > 0) return 0;
-    printf("skipped: no CUDA device (%s)\n", why);
-    return 77;
-}
-
 /* Tensor t of w on the host, to be freed: its value, or its gradient. */
 static inline float *gpu_fetch(const gf_encoder *w, const gf_tensor *t, int gradient) {
     gf_error err = {""};

@@ -5,8 +5,9 @@
  *     TEST_GROUP(make_box, remove_box)                    functions before the first test and after the last
  *     TEST_SKIP("built without libpng")                   all tests of the program are skipped, with this reason
  *     TEST_NEEDS(gpu)                                     the same if the function returns a reason, NULL if it has none
+ *     TEST_COMMAND(write_samples)                         int f(int argc, char **argv) instead of tests; -1: run the tests
  *
- * Tests run in the order of the file. `build/tests/unit_x 'name*'` runs those whose name fits the pattern. */
+ * Tests run in the order of the file. `build/tests/unit_x 'name*'` runs those whose name fits the pattern, `-name*` all others. */
 #pragma once
 
 #include <setjmp.h>
@@ -22,6 +23,7 @@ void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction setup
 void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 void test_set_skip(const char *reason);
 void test_set_need(const char *(*missing)(void));
+void test_set_command(int (*command)(int argc, char **argv));
 
 #define TEST_AT_START(name) static void __attribute__((constructor)) name(void)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
@@ -35,3 +37,5 @@ void test_set_need(const char *(*missing)(void));
     TEST_AT_START(set_skip) { test_set_skip(reason); }
 #define TEST_NEEDS(missing) \
     TEST_AT_START(set_need) { test_set_need(missing); }
+#define TEST_COMMAND(command) \
+    TEST_AT_START(set_command) { test_set_command(command); }

@@ -9,16 +9,12 @@
  * The loader is replaced by the one below, linked in its place: it hands out images and tokens drawn from the same streams as the
  * scripts'.
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "loop/trainer.h"
 #include "support/losses.h"
@@ -381,9 +377,8 @@ static void check_case(const char *name, const char *threads) {
 
 /* Convolutions add in a different order with a different number of threads. */
 #define CASE(name)                                                    \
-    static void name(void **state) {                                  \
+    TEST(name) {                                                      \
         static const char *const threads[] = {"1", "2", "3", "4"};    \
-        (void)state;                                                  \
         for (size_t i = 0; i < 4; i++) check_case(#name, threads[i]); \
     }
 CASE(resnet8_sogclr_lars)
@@ -393,13 +388,8 @@ CASE(clip_plain)
 CASE(clip_sogclr2_glofnd)
 CASE(clip_fastclip_official)
 
-int main(void) {
+TEST_GROUP(make_box, remove_box)
+
 #ifndef GF_HAVE_DNNL
-    return 77;
+TEST_SKIP("built without oneDNN")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet8_sogclr_lars), cmocka_unit_test(resnet8_sogclr_sgd),  cmocka_unit_test(resnet8_simclr_adamw),
-        cmocka_unit_test(clip_plain),          cmocka_unit_test(clip_sogclr2_glofnd), cmocka_unit_test(clip_fastclip_official),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}

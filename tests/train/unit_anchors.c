@@ -2,6 +2,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include "loop/anchors.h"
 #include "support/store_fixture.h"
 
@@ -52,7 +54,7 @@ static void maps(const fixture *f, const char *before, const char *now, const in
     gf_dataset_free(d);
 }
 
-static void test_anchors_follow_their_samples(void **state) {
+TEST_WITH(test_anchors_follow_their_samples, fixture_open, fixture_close) {
     const fixture *f = *state;
     maps(f, "abcd", "abcd", (const int64_t[]){0, 1, 2, 3}, 0);
     maps(f, "abcd", "dbca", (const int64_t[]){3, 1, 2, 0}, 1);
@@ -64,7 +66,7 @@ static void test_anchors_follow_their_samples(void **state) {
 }
 
 /* A name that occurs twice has two anchors: the first stays with the first. */
-static void test_repeated_names(void **state) {
+TEST_WITH(test_repeated_names, fixture_open, fixture_close) {
     const fixture *f = *state;
     maps(f, "abab", "abab", (const int64_t[]){0, 1, 2, 3}, 0);
     maps(f, "aab", "baa", (const int64_t[]){1, 2, 0}, 1);
@@ -73,7 +75,7 @@ static void test_repeated_names(void **state) {
 }
 
 /* Every bit of a key file counts, and every length but its own is refused. */
-static void test_damaged_keys(void **state) {
+TEST_WITH(test_damaged_keys, fixture_open, fixture_close) {
     const fixture *f = *state;
     size_t n = 0;
     int same;
@@ -135,7 +137,7 @@ static glofnd_store *filled(const fixture *f) {
 }
 
 /* Rows go to other blocks, some nowhere; state comes along bit for bit, and what nobody came to is as never seen. */
-static void test_store_under_other_rows(void **state) {
+TEST_WITH(test_store_under_other_rows, fixture_open, fixture_close) {
     const fixture *f = *state;
     glofnd_store *from = filled(f), *to = NULL;
     gf_error err = {""};
@@ -166,7 +168,7 @@ static void test_store_under_other_rows(void **state) {
 }
 
 /* Rows that stay where they are make the file that was there. */
-static void test_same_rows_same_file(void **state) {
+TEST_WITH(test_same_rows_same_file, fixture_open, fixture_close) {
     const fixture *f = *state;
     size_t n = 0, m = 0;
     glofnd_store *from = filled(f), *to = NULL;
@@ -184,15 +186,4 @@ static void test_same_rows_same_file(void **state) {
     glofnd_store_free(from);
     glofnd_store_free(to);
     free(place);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_anchors_follow_their_samples, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_repeated_names, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_damaged_keys, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_store_under_other_rows, fixture_open, fixture_close),
-        cmocka_unit_test_setup_teardown(test_same_rows_same_file, fixture_open, fixture_close),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
 #include <ftw.h>
 
 #include "loop/anchors.h"
@@ -136,7 +138,7 @@ static int close_all(void **state) {
 
 /* ----- tests ----- */
 
-static void test_one_rank(void **state) {
+TEST_WITH(test_one_rank, fixture_open, close_all) {
     made m;
     make_run(*state, "run", LETTERS, &m);
     save_rows(&m, m.anchors, N, 0, 1, 1, 0.0f);
@@ -146,7 +148,7 @@ static void test_one_rank(void **state) {
 }
 
 /* Row i is row i / R of part i mod R; also in a folder whose name a shell would take for a pattern. */
-static void test_several_ranks(void **state) {
+TEST_WITH(test_several_ranks, fixture_open, close_all) {
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int sides = 1; sides <= 2; sides++) {
             made m;
@@ -160,7 +162,7 @@ static void test_several_ranks(void **state) {
 }
 
 /* One for all is in force where an anchor has none of its own. */
-static void test_shared(void **state) {
+TEST_WITH(test_shared, fixture_open, close_all) {
     made m;
     gf_error err = {""};
     gf_learned l;
@@ -171,7 +173,7 @@ static void test_shared(void **state) {
     gf_learned_free(&l);
 }
 
-static void test_other_data(void **state) {
+TEST_WITH(test_other_data, fixture_open, close_all) {
     made m;
     make_run(*state, "run", LETTERS, &m);
     save_rows(&m, m.anchors, N, 0, 1, 1, 0.0f);
@@ -181,7 +183,7 @@ static void test_other_data(void **state) {
 }
 
 /* A tenth may be missing or new: the others keep their thresholds, in any order, and new ones have none. */
-static void test_changed_data(void **state) {
+TEST_WITH(test_changed_data, fixture_open, close_all) {
     made m;
     gf_error err = {""};
     gf_learned l;
@@ -200,7 +202,7 @@ static void test_changed_data(void **state) {
 }
 
 /* Names that occur twice: in the order of training all is well, in another one nobody knows. */
-static void test_repeated_names(void **state) {
+TEST_WITH(test_repeated_names, fixture_open, close_all) {
     made m;
     gf_error err = {""};
     gf_learned l;
@@ -213,7 +215,7 @@ static void test_repeated_names(void **state) {
 }
 
 /* Where nothing was learned there is nothing to give to the wrong sample; the same without a checkpoint. */
-static void test_nothing_learned(void **state) {
+TEST_WITH(test_nothing_learned, fixture_open, close_all) {
     made m;
     gf_error err = {""};
     gf_learned l;
@@ -227,7 +229,7 @@ static void test_nothing_learned(void **state) {
 }
 
 /* A checkpoint of an earlier version: numbers of samples are all there is to compare. */
-static void test_without_keys(void **state) {
+TEST_WITH(test_without_keys, fixture_open, close_all) {
     made m;
     make_run(*state, "run", NULL, &m);
     save_rows(&m, m.anchors, N, 0, 1, 1, 0.0f);
@@ -235,7 +237,7 @@ static void test_without_keys(void **state) {
     refuses(&m, "abc", GLOFND_E_FORMAT, "10 anchors, not 3");
 }
 
-static void test_damaged_parts(void **state) {
+TEST_WITH(test_damaged_parts, fixture_open, close_all) {
     made m;
     char path[1300];
     make_run(*state, "run", LETTERS, &m);
@@ -256,7 +258,7 @@ static void test_damaged_parts(void **state) {
 }
 
 /* Files that are no parts, however much they look like some. */
-static void test_names_of_parts(void **state) {
+TEST_WITH(test_names_of_parts, fixture_open, close_all) {
     static const char *const others[] = {"x.00000-of-00002.tmp-1", "x.00002-of-00002", "x.-0001-of-00002", "x.0-of", "x.old",
                                          "xx.00000-of-00002"};
     const fixture *f = *state;
@@ -282,8 +284,7 @@ static glofnd_status enough(const char *now, const char *before) {
     return status;
 }
 
-static void test_numbers_of_pictures(void **state) {
-    (void)state;
+TEST(test_numbers_of_pictures) {
     assert_int_equal(enough("shapes:n=8,classes=4,size=16,seed=1", "shapes:n=8,classes=4,size=16,seed=1"), GLOFND_OK);
     assert_int_equal(enough("shapes:n=8,classes=4,size=16", "shapes:seed=1,size=16,n=8,classes=4"), GLOFND_OK);
     assert_int_equal(enough("shapes:n=8,classes=2,size=16,seed=1", "shapes:n=8,classes=4,size=16,seed=1"), GLOFND_E_ARGUMENT);
@@ -307,7 +308,7 @@ static void write_cifar(const fixture *f, const char *folder, int label) {
 }
 
 /* The same files elsewhere, or by their coarse classes, are the same pictures; other labels are others'. */
-static void test_numbers_of_cifar(void **state) {
+TEST_WITH(test_numbers_of_cifar, fixture_open, close_all) {
     const fixture *f = *state;
     char a[600], b[600], coarse[620], other[600], gone[600];
     write_cifar(f, "a", 3);
@@ -322,24 +323,4 @@ static void test_numbers_of_cifar(void **state) {
     assert_int_equal(enough(coarse, a), GLOFND_OK);
     assert_int_equal(enough(other, a), GLOFND_E_ARGUMENT);
     assert_int_equal(enough(other, gone), GLOFND_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_open, close_all)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_one_rank),
-        TEST(test_several_ranks),
-        TEST(test_shared),
-        TEST(test_other_data),
-        TEST(test_changed_data),
-        TEST(test_repeated_names),
-        TEST(test_nothing_learned),
-        TEST(test_without_keys),
-        TEST(test_damaged_parts),
-        TEST(test_names_of_parts),
-        cmocka_unit_test(test_numbers_of_pictures),
-        TEST(test_numbers_of_cifar),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,14 @@
  * Python makes models and judges what comes back (tools/check_open_clip.py). Skipped where python3 or open_clip is missing;
  * another Python: GLOFND_TEST_PYTHON. Whole models instead of small ones: GLOFND_TEST_OPEN_CLIP="RN50 ViT-B-32".
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -28,7 +24,6 @@
 enum { RESNET, SIZE, EMBED, WIDTH, LAYERS, HEADS, PATCH, QUICK, CONTEXT, VOCAB, TEXT_WIDTH, TEXT_LAYERS, TEXT_HEADS, SPECS };
 
 static char folder[64];
-static int absent; /* no Python, or one without open_clip */
 
 static void ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
@@ -111,10 +106,7 @@ static void there_and_back(const char *name) {
     float scale = 0;
     const gf_model model = {encoders, 2, &scale};
     print_message("%s: ", name);
-    const int made = python("make", name);
-    absent = made == 77 || made == 127;
-    if (absent) skip();
-    assert_int_equal(made, 0);
+    assert_int_equal(python("make", name), 0);
     ok(gf_st_open(&err, path_of("inputs.safetensors"), &f), &err);
     int32_t *s = input(&f, "spec", SPECS);
     make_towers(s, 3, encoders);
@@ -130,27 +122,34 @@ static void there_and_back(const char *name) {
     free(s);
 }
 
-static void weights_go_there_and_back(void **state) {
-    (void)state;
+TEST(weights_go_there_and_back) {
     const char *wanted = getenv("GLOFND_TEST_OPEN_CLIP");
     char names[256], *rest = names;
     snprintf(names, sizeof names, "%s", wanted ? wanted : "small-resnet small-vit small-bf16");
     for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) there_and_back(name);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights_go_there_and_back)};
+static int make_folder(void **state) {
+    (void)state;
     snprintf(folder, sizeof folder, "open_clip_XXXXXX");
-    if (!mkdtemp(folder)) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    static const char *const files[] = {"model.safetensors", "inputs.safetensors", "saved.safetensors"};
-    for (int i = 0; i < 3; i++) remove(path_of(files[i]));
-    rmdir(folder);
-    return absent ? 77 : failed;
+    return mkdtemp(folder) ? 0 : -1;
 }
 
+static int remove_folder(void **state) {
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "inputs.safetensors", "saved.safetensors"};
+    for (int i = 0; i < 3; i++) remove(path_of(files[i]));
+    return rmdir(folder);
+}
+
+static const char *no_open_clip(void) {
+    const int status = python("nothing", "of it"); /* it only looks at what it can import */
+    return status == 77 || status == 127 ? "no python3 with open_clip" : NULL;
+}
+
+TEST_NEEDS(no_open_clip)
+TEST_GROUP(make_folder, remove_folder)
+
 #else
-
-int main(void) { return 77; }
-
+TEST_SKIP("built without oneDNN")
 #endif
