@@ -1,4 +1,4 @@
-/* detectors.c - */
+/* detectors.c - see detectors.h: thresholds of detectors, counts of what they flag, errors of thresholds. */
 #include "eval/detectors.h"
 
 #include <math.h>
@@ -10,10 +10,8 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-/* ----- detector thresholds ----- */
-
-static glofnd_status sweep(gf_error *err, const gf_view_set *rows, const gf_view_set *cols, const gf_sweep_job *job,
-                           const char *stage, gf_strip_visit visit, void *user) {
+static glofnd_status sweep_views(gf_error *err, const gf_view_set *rows, const gf_view_set *cols, const gf_sweep_job *job,
+                                 const char *stage, gf_strip_visit visit, void *user) {
     const gf_vectors q = gf_view_vectors(rows), k = gf_view_vectors(cols);
     const gf_sweep_job named = gf_sweep_stage(job, stage);
     return gf_sweep_vectors(err, &q, &k, &named, visit, user);
@@ -47,7 +45,7 @@ glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alph
     x.row = malloc(slots * (size_t)s->n * sizeof *x.row);
     x.count = malloc(slots * sizeof *x.count);
     const glofnd_status status = x.row && x.count
-                                     ? sweep(err, s, gf_view_columns(s), job, "thresholds of batches", collect_rows, &x)
+                                     ? sweep_views(err, s, gf_view_columns(s), job, "thresholds of batches", collect_rows, &x)
                                      : gf_fail(err, GLOFND_E_MEMORY, "no memory for rows of %lld similarities", (long long)s->n);
     free(x.row);
     free(x.count);
@@ -116,7 +114,7 @@ glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, i
     glofnd_status status = GLOFND_OK;
     if (!x.list || !x.values) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for lists of %lld values", (long long)x.capacity);
     for (int64_t i = 0; i < lists && status == GLOFND_OK; i++) x.list[i].value = x.values + i * x.capacity;
-    if (status == GLOFND_OK) status = sweep(err, anchors, pool, job, "optimal thresholds", select_strip, &x);
+    if (status == GLOFND_OK) status = sweep_views(err, anchors, pool, job, "optimal thresholds", select_strip, &x);
     free(x.list);
     free(x.values);
     return status;
@@ -132,23 +130,21 @@ typedef struct histogram {
 } histogram;
 
 /* Bin b holds values in (-1 + b w, -1 + (b+1) w], so that later bins hold exactly the values above an edge. */
-static int bin_of(float s) {
-    const int b = (int)ceil(((double)s + 1.0) * (BINS / 2)) - 1;
-    return b < 0 ? 0 : b >= BINS ? BINS - 1 : b;
-}
-
 static void count_bins(void *user, const gf_strip *t, int thread) {
     const histogram *x = user;
     int64_t *bin = x->bin + (int64_t)thread * BINS;
     for (int r = 0; r < t->rows; r++)
         for (int c = 0; c < t->cols; c++)
-            if (gf_view_columns(x->s)->id[t->c0 + c] != x->s->id[t->r0 + r]) bin[bin_of(t->s[(size_t)r * t->ld + (size_t)c])]++;
+            if (gf_view_columns(x->s)->id[t->c0 + c] != x->s->id[t->r0 + r]) {
+                const int b = (int)ceil(((double)t->s[(size_t)r * t->ld + (size_t)c] + 1.0) * (BINS / 2)) - 1;
+                bin[b < 0 ? 0 : b >= BINS ? BINS - 1 : b]++;
+            }
 }
 
 glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_sweep_job *job, float *out) {
     histogram x = {.s = s, .bin = calloc((size_t)job->threads * BINS, sizeof *x.bin)};
     FAIL_IF(err, !x.bin, GLOFND_E_MEMORY, "no memory for a histogram");
-    const glofnd_status status = sweep(err, s, gf_view_columns(s), job, "one threshold for all", count_bins, &x);
+    const glofnd_status status = sweep_views(err, s, gf_view_columns(s), job, "one threshold for all", count_bins, &x);
     int64_t all = 0, above = 0;
     for (int64_t i = BINS; status == GLOFND_OK && i < (int64_t)job->threads * BINS; i++) x.bin[i % BINS] += x.bin[i];
     for (int b = 0; b < BINS; b++) all += x.bin[b];
@@ -159,7 +155,7 @@ glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double al
     return status;
 }
 
-/* ----- counts ----- */
+/* ----- flagged pairs ----- */
 
 typedef struct counting {
     const gf_view_set *s;
@@ -197,12 +193,8 @@ static void count_strip(void *user, const gf_strip *t, int thread) {
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,
                           gf_fn_counts *counts) {
     counting x = {s, theta, kinds, counts};
-    const gf_vectors rows = gf_view_vectors(s), cols = gf_view_vectors(gf_view_columns(s));
-    const gf_sweep_job stage = gf_sweep_stage(job, "flagged pairs");
-    return gf_sweep_vectors(err, &rows, &cols, &stage, count_strip, &x);
+    return sweep_views(err, s, gf_view_columns(s), job, "flagged pairs", count_strip, &x);
 }
-
-/* ----- compare ----- */
 
 #define GF_FN_X(name, text, meaning) text,
 const char *const gf_fn_detector_names[GF_FN_DETECTOR_COUNT] = {GF_FN_DETECTORS(GF_FN_X)};
@@ -224,39 +216,39 @@ static gf_view_set part_of(const gf_view_set *s, int64_t first, int64_t rows) {
     return (gf_view_set){.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first, .label = s->label + first};
 }
 
-static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t, gf_precision_recall *out) {
+static glofnd_status compare_detectors(gf_error *err, const gf_fn_comparison *x, tables *t, gf_precision_recall *out) {
     const int64_t rows = x->batch * x->views, used = x->batch ? x->s->n / rows * rows : x->s->n;
     const gf_sweep_job stage = gf_sweep_stage(&x->job, "flagged pairs of batches");
     /* Sets the thresholds that do not depend on the batch. */
     const gf_view_set *s = x->s;
+    const int64_t n = s->n;
     float single;
     TRY(gf_optimal_thresholds(err, s, x->views, gf_view_columns(s), x->alpha, &x->job, t->exact));
     TRY(gf_single_threshold(err, s, x->alpha, &x->job, &single));
-    for (int64_t i = 0; i < s->n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const float lambda = x->lambda ? x->lambda[i / x->views] : 1.0f;
-        t->theta[GF_FN_GLOFND * s->n + i] = isnan(lambda) ? 1.0f : lambda;
-        t->theta[GF_FN_EXACT * s->n + i] = t->exact[i / x->views];
-        t->theta[GF_FN_SINGLE * s->n + i] = single;
-        t->theta[GF_FN_FNC * s->n + i] = 1.0f;
+        t->theta[GF_FN_GLOFND * n + i] = isnan(lambda) ? 1.0f : lambda;
+        t->theta[GF_FN_EXACT * n + i] = t->exact[i / x->views];
+        t->theta[GF_FN_SINGLE * n + i] = single;
+        t->theta[GF_FN_FNC * n + i] = 1.0f;
     }
-    if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_DETECTOR_COUNT, &x->job, t->counts));
+    if (!x->batch) TRY(gf_fn_count(err, s, t->theta, GF_FN_DETECTOR_COUNT, &x->job, t->counts));
     for (int64_t first = 0; x->batch && first < used; first += rows) {
-        const gf_view_set *set = x->s, others = part_of(gf_view_columns(set), first, rows);
-        gf_view_set batch = part_of(set, first, rows);
-        if (set->others) batch.others = &others;
+        const gf_view_set others = part_of(gf_view_columns(s), first, rows);
+        gf_view_set batch = part_of(s, first, rows);
+        if (s->others) batch.others = &others;
         for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-            for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * set->n + first + i];
+            for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * n + first + i];
         const gf_sweep_job silent = {.threads = x->job.threads}; /* progress is by batch */
         TRY(gf_fnc_thresholds(err, &batch, x->alpha, &silent, t->part + GF_FN_FNC * rows));
         TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &silent, t->part_counts));
         for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-            for (int64_t i = 0; i < rows; i++) t->counts[k * set->n + first + i] = t->part_counts[k * rows + i];
+            for (int64_t i = 0; i < rows; i++) t->counts[k * n + first + i] = t->part_counts[k * rows + i];
         gf_job_report(&stage.watch, (double)(first + rows) / (double)used);
     }
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
         const int available = k == GF_FN_GLOFND ? x->lambda != NULL : k != GF_FN_FNC || x->batch > 0;
-        out[k] =
-            available ? gf_fn_precision_recall(t->counts + k * x->s->n, used / x->views, x->views) : (gf_precision_recall){0};
+        out[k] = available ? gf_fn_precision_recall(t->counts + k * n, used / x->views, x->views) : (gf_precision_recall){0};
     }
     return GLOFND_OK;
 }
@@ -273,7 +265,8 @@ glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precisi
         .part_counts = malloc(GF_FN_DETECTOR_COUNT * rows * sizeof *t.part_counts),
     };
     const int complete = t.theta && t.exact && t.part && t.counts && t.part_counts;
-    const glofnd_status status = complete ? compare(err, x, &t, out) : gf_fail(err, GLOFND_E_MEMORY, "no memory for counts");
+    const glofnd_status status =
+        complete ? compare_detectors(err, x, &t, out) : gf_fail(err, GLOFND_E_MEMORY, "no memory for counts");
     free(t.theta);
     free(t.exact);
     free(t.part);
@@ -282,7 +275,7 @@ glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precisi
     return status;
 }
 
-/* ----- threshold error ----- */
+/* ----- errors of thresholds ----- */
 
 void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out) {
     int64_t count = 0;
@@ -295,8 +288,6 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
     }
     for (int b = 0; b < bins && count; b++) out[b] *= bins / (high - low) / (double)count;
 }
-
-/* ----- several draws of views ----- */
 
 static double mean_of(const float *x, int64_t n) {
     double sum = 0.0;
@@ -323,8 +314,8 @@ gf_draw_error gf_draw_error_of(const float *x, const float *draw, int64_t n, int
         const double mean = mean_of(own, draws), d = (double)x[i] - mean;
         draw_sums around = {.anchors = 1.0};
         for (int64_t k = 0; k < draws; k++) {
-            const double around_d = (double)own[k] - mean;
-            around.absolute += fabs(around_d) / (double)draws, around.square += around_d * around_d / (double)draws;
+            const double off_mean = (double)own[k] - mean;
+            around.absolute += fabs(off_mean) / (double)draws, around.square += off_mean * off_mean / (double)draws;
         }
         if (!isnan(mean)) add_sums(&all, around);
         if (isnan(d)) continue;
@@ -340,7 +331,7 @@ gf_draw_error gf_draw_error_of(const float *x, const float *draw, int64_t n, int
     return e;
 }
 
-/* ----- thresholds of FNC ----- */
+/* ----- thresholds of FNC in shuffled batches ----- */
 
 typedef struct shuffle {
     const gf_view_set *s;

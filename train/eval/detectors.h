@@ -1,18 +1,14 @@
-/* detectors.h - */
-#pragma once
-
-#include "eval/encode.h"
-#include "pairs/flag_stats.h"
-#include "pairs/pairs_sweep.h"
-
-/* ----- fn precision recall ----- */
-
-/* Precision and recall of flagged pairs, measured by labels.
+/* detectors.h - false negatives that detectors flag: precision and recall by labels, thresholds, their errors.
  *
  * A pair (i, j) of different samples is a false negative if both have the same label. A detector flags it if its similarity is
  * above the threshold of row i. Precision and recall are computed twice: pooled over all pairs, and as in the authors' code, per
  * anchor with 0/0 = 1, then averaged; F1 is the harmonic mean of the two means.
  */
+#pragma once
+
+#include "eval/encode.h"
+#include "pairs/flag_stats.h"
+#include "pairs/pairs_sweep.h"
 
 /* Counts the pairs of every row of `s`, for `kinds` thresholds of each row at once: theta, counts [kinds][s->n]. */
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,
@@ -48,10 +44,7 @@ typedef struct gf_fn_comparison {
 /* out [GF_FN_DETECTOR_COUNT]; anchors 0: not available (GLOFND without lambda, FNC without batches). */
 glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precision_recall *out);
 
-/* ----- detector thresholds ----- */
-
-/* Thresholds of detectors that learn nothing: from a row's batch, from all pairs of an anchor, from all
- * pairs. Similarities are never all in memory. */
+/* ----- thresholds of detectors that learn nothing; similarities are never all in memory ----- */
 
 /* FNC: interpolated (1-alpha) quantile of each row's similarities to the other samples of this set, a batch. theta [s->n]. */
 glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_sweep_job *job, float *theta);

@@ -1,4 +1,4 @@
-/* encode.c - see encode.h. */
+/* encode.c - see encode.h: features; the encoder of a run, opened and applied to images and captions; pairs; sets of views. */
 #include "eval/encode.h"
 
 #include <math.h>
@@ -45,8 +45,6 @@ int32_t gf_features_classes(const gf_features *f) {
     return max + 1;
 }
 
-/* ----- holding out ----- */
-
 static void copy_row(gf_features *to, int64_t at, const gf_features *from, int64_t i) {
     memmove(to->x + at * to->dim, from->x + i * from->dim, (size_t)from->dim * sizeof *from->x);
     to->label[at] = from->label[i];
@@ -71,8 +69,6 @@ glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, 
     return status;
 }
 
-/* ----- encode ----- */
-
 struct gf_run_encoder {
     gf_config config; /* resolved */
     gf_net *net;
@@ -86,7 +82,7 @@ struct gf_run_encoder {
     char cpu_fallback[sizeof((gf_error *)0)->text];
 };
 
-/* ----- opening ----- */
+/* ----- opening the encoder of a run ----- */
 
 /* The copy in the checkpoint is enough if the run's own file is lost or cut. */
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
@@ -101,25 +97,22 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     if (status != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
     FAIL_IF(err, !there && !was, GLOFND_E_IO, "%s is missing: %.100s is not a run folder", path, run);
     FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
-    /* The run's own file must agree with the copy in its checkpoint in all that makes the network. */
-    char from[PATH_MAX];
-    TRY(gf_checkpoint_latest(err, run, from));
-    if (*from) {
-        const glofnd_status config_status = gf_resume_check(err, run, from, c, 0);
-        if (config_status != GLOFND_E_OPTION) TRY(config_status);
-        else {
-            const gf_error why = *err;
-            return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s",
-                           run, why.text);
-        }
-    }
-    /* The copy in the checkpoint, whose checksum is known; but where the data are, where to work and what to crop may be changed. */
+    /* The copy in the checkpoint, whose checksum is known, must agree with the run's own file in all that makes the network. It
+     * is used then; but where the data are, where to work and what to crop may be changed. */
     static const char *const own[] = {"data", "device", "threads", "workers", "prefetch", "eval_view"};
-    char copy_from[PATH_MAX], value[1100];
+    char from[PATH_MAX], value[1100];
     gf_config copy;
     int has = 0;
-    TRY(gf_checkpoint_latest(err, run, copy_from));
-    if (*copy_from) TRY(gf_checkpoint_config(err, copy_from, &copy, &has));
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (!*from) return GLOFND_OK;
+    const glofnd_status agrees = gf_resume_check(err, run, from, c, 0);
+    if (agrees == GLOFND_E_OPTION) {
+        const gf_error why = err ? *err : (gf_error){{0}};
+        GF_FAIL(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s", run,
+                why.text);
+    }
+    TRY(agrees);
+    TRY(gf_checkpoint_config(err, from, &copy, &has));
     if (!has) return GLOFND_OK;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         gf_config_text(c, own[i], value, sizeof value);
@@ -155,27 +148,22 @@ glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_devi
     return GLOFND_OK;
 }
 
-/* Drops the message's advice about configurations, which follows its last semicolon. */
-static glofnd_status check_device(gf_error *err, glofnd_device device) {
-    static const char key[] = "device: ";
-    char why[256];
-    const glofnd_status status = glofnd_device_check(device, why, sizeof why);
-    char *advice = strrchr(why, ';');
-    if (advice) *advice = 0;
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", why + (strncmp(why, key, strlen(key)) == 0 ? strlen(key) : 0));
-    return GLOFND_OK;
-}
-
 /* On the requested device; with none requested, on the run's device, or on the CPU if that is unusable. */
 static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *requested) {
     glofnd_device device = e->config.method.device;
     if (requested) TRY(gf_run_encoder_device(err, requested, &device));
-    glofnd_status status = check_device(err, device);
-    if (status == GLOFND_OK) status = make_net_on(err, e, device);
+    /* The message's advice about configurations follows its last semicolon. */
+    static const char key[] = "device: ";
+    char usable[256];
+    glofnd_status status = glofnd_device_check(device, usable, sizeof usable);
+    char *advice = strrchr(usable, ';');
+    if (advice) *advice = 0;
+    if (status != GLOFND_OK) gf_fail(err, status, "%s", usable + (strncmp(usable, key, strlen(key)) == 0 ? strlen(key) : 0));
+    else status = make_net_on(err, e, device);
     if (status == GLOFND_OK || device == GLOFND_DEVICE_CPU) return status;
     const gf_error why = *err;
-    const int usable = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* out of memory, for example */
-    FAIL_IF(err, requested || usable, status, "cuda cannot be used here: %.420s; use --device cpu", why.text);
+    const int other = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* out of memory, for example */
+    FAIL_IF(err, requested || other, status, "cuda cannot be used here: %.420s; use --device cpu", why.text);
     memcpy(e->cpu_fallback, why.text, sizeof e->cpu_fallback);
     return make_net_on(err, e, GLOFND_DEVICE_CPU);
 }
@@ -202,13 +190,10 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
     if (spec->text) {
         TRY(check_text(err, &e->config, spec->run));
         /* In the run's folder, also where `run` is one of its checkpoints. */
-        const char *vocabulary_run = spec->run;
         int there;
-        TRY(gf_path_join(err, path, vocabulary_run, GF_VOCABULARY_FILE));
+        TRY(gf_path_join(err, path, spec->run, GF_VOCABULARY_FILE));
         TRY(gf_exists(err, path, &there));
-        if (!there && gf_checkpoint_step(vocabulary_run) >= 0)
-            TRY(gf_path_join(err, path, vocabulary_run, "../../" GF_VOCABULARY_FILE));
-
+        if (!there && gf_checkpoint_step(spec->run) >= 0) TRY(gf_path_join(err, path, spec->run, "../../" GF_VOCABULARY_FILE));
         TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
         e->vocab_crc = crc;
         TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
@@ -222,12 +207,11 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
     TRY(make_net(err, e, spec->placement.device));
     if (spec->config) {
         /* Without a run the name of the file takes the place of the state. */
-        const char *file_path = spec->weights;
         e->state = (gf_run_state){.step = -1};
-        if (!file_path) return GLOFND_OK;
-        FAIL_IF(err, strlen(file_path) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
-        memcpy(e->state.weights, file_path, strlen(file_path) + 1);
-        return gf_weights_load(err, e->net, file_path, 1);
+        if (!spec->weights) return GLOFND_OK;
+        FAIL_IF(err, strlen(spec->weights) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
+        memcpy(e->state.weights, spec->weights, strlen(spec->weights) + 1);
+        return gf_weights_load(err, e->net, spec->weights, 1);
     }
     if (spec->untrained) {
         /* Initial weights of the run: tensors that its init file lacks come from the seed. */
@@ -237,13 +221,11 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
         return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
     }
     /* Training may replace the checkpoint while it is read: then the newer one is. */
-    const char *run = spec->run;
-    enum { TRIES = 5 };
     glofnd_status status = GLOFND_OK;
-    for (int i = 0; i < TRIES; i++) {
-        TRY(gf_run_state_find(err, run, &e->state));
+    for (int tries = 0; tries < 5; tries++) {
+        TRY(gf_run_state_find(err, spec->run, &e->state));
         status = gf_weights_load(err, e->net, e->state.weights, 0);
-        if (status == GLOFND_OK || !gf_run_state_changed(run, &e->state)) break;
+        if (status == GLOFND_OK || !gf_run_state_changed(spec->run, &e->state)) break;
     }
     TRY(status);
     FAIL_IF(err, e->bpe && e->state.vocabulary >= 0 && e->state.vocabulary != (int64_t)e->vocab_crc, GLOFND_E_FORMAT,
@@ -269,11 +251,6 @@ void gf_run_encoder_free(gf_run_encoder *e) {
     free(e);
 }
 
-static glofnd_status copy_tensor(gf_error *err, gf_net *to, const gf_tensor *t, gf_net *from, const gf_tensor *s, float *host) {
-    TRY(gf_net_get(err, from, s, s->value, host));
-    return gf_net_put(err, to, t, t->value, host);
-}
-
 glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net) {
     gf_tensor *to, *from;
     const int n = gf_net_tensors(e->net, &to), have = gf_net_tensors(net, &from);
@@ -284,7 +261,8 @@ glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net)
                 to[i].name);
         float *host = malloc((size_t)to[i].count * sizeof *host);
         FAIL_IF(err, !host, GLOFND_E_MEMORY, "no memory for a copy of %s", to[i].name);
-        const glofnd_status status = copy_tensor(err, e->net, &to[i], net, &from[k], host);
+        glofnd_status status = gf_net_get(err, net, &from[k], from[k].value, host);
+        if (status == GLOFND_OK) status = gf_net_put(err, e->net, &to[i], to[i].value, host);
         free(host);
         TRY(status);
     }
@@ -306,7 +284,7 @@ glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
 int64_t gf_run_encoder_dim(const gf_run_encoder *e) { return e->dim; }
 const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e) { return e->bpe; }
 
-/* ----- encoding ----- */
+/* ----- images ----- */
 
 /* e->rows = features or projections of `count` inputs: the images, or (NULL) the tokens already loaded. */
 static glofnd_status encode_batch(gf_error *err, gf_run_encoder *e, const float *images, int64_t count) {
@@ -342,15 +320,8 @@ glofnd_status gf_run_encoder_images(gf_error *err, gf_run_encoder *e, const floa
     return GLOFND_OK;
 }
 
-/* Position of `id` in spec->ids, at `at` or later: unreadable samples before it are missing. */
-static int64_t position_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
-    if (!spec->ids) return id;
-    while (spec->ids[at] != id) at++;
-    return at;
-}
-
-static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loader, const gf_encode_spec *spec,
-                                gf_features *out) {
+static glofnd_status encode_loaded(gf_error *err, gf_run_encoder *e, gf_loader *loader, const gf_encode_spec *spec,
+                                   gf_features *out) {
     gf_batch batch;
     int64_t row = 0, at = 0;
     for (;;) {
@@ -360,7 +331,9 @@ static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loa
                 (long long)out->n);
         TRY(encode_batch(err, e, batch.view[0], batch.n));
         for (int64_t i = 0; i < batch.n; i++, row++) {
-            at = position_of(spec, at, batch.id[i]);
+            if (!spec->ids) at = batch.id[i];
+            else
+                while (spec->ids[at] != batch.id[i]) at++; /* unreadable samples before it are missing */
             if (spec->aligned) row = at;
             memcpy(out->x + row * e->dim, e->rows + i * e->dim, (size_t)e->dim * sizeof *out->x);
             out->label[row] = spec->labels ? spec->labels[at] : batch.label[i];
@@ -371,20 +344,13 @@ static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loa
     return GLOFND_OK;
 }
 
-/* Normalisation as in training. */
-static gf_augment augmentation(const gf_config *c, int augmented) {
-    const gf_augment seen = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
-    gf_augment a = augmented ? gf_augment_linear(c->size) : seen;
-    memcpy(a.mean, seen.mean, sizeof a.mean);
-    memcpy(a.std, seen.std, sizeof a.std);
-    return a;
-}
-
 static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                  gf_loader **out) {
+    const gf_config *c = &e->config;
+    const gf_augment seen = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
     gf_loader_spec loader = {
         .data = data,
-        .augment = augmentation(&e->config, spec->augmented),
+        .augment = spec->augmented ? gf_augment_linear(c->size) : seen,
         .views = spec->augmented ? 1 : 0,
         .once = 1,
         .ids = spec->ids,
@@ -393,12 +359,14 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .seed = spec->seed,
         .workers = e->threads,
         .depth = 2,
-        .max_pixels = e->config.max_pixels,
-        .fast = e->config.decode == GF_DECODE_FAST,
+        .max_pixels = c->max_pixels,
+        .fast = c->decode == GF_DECODE_FAST,
         .unreadable = spec->unreadable,
         .user = spec->user,
     };
-    gf_views_centre_crop(&e->config, data, &loader);
+    memcpy(loader.augment.mean, seen.mean, sizeof seen.mean); /* normalisation as in training */
+    memcpy(loader.augment.std, seen.std, sizeof seen.std);
+    gf_views_centre_crop(c, data, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }
@@ -411,7 +379,7 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
     memset(out->x, 0, (size_t)n * (size_t)e->dim * sizeof *out->x);
     for (int64_t i = 0; i < n; i++) out->label[i] = -1;
     glofnd_status status = make_loader(err, e, data, spec, &loader);
-    if (status == GLOFND_OK) status = encode_all(err, e, loader, spec, out);
+    if (status == GLOFND_OK) status = encode_loaded(err, e, loader, spec, out);
     gf_loader_free(loader);
     if (status != GLOFND_OK) gf_features_free(out);
     return status;
@@ -453,10 +421,9 @@ static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t l
     TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->pending * context,
                       &count));
     if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
-    const int64_t dim = x->out->dim, need = x->out->n + 1;
-    if (!(need <= x->capacity)) {
+    if (x->out->n + 1 > x->capacity) {
         const int64_t capacity = x->capacity ? 2 * x->capacity : PART;
-        float *rows = realloc(x->out->x, (size_t)(capacity * dim) * sizeof *rows);
+        float *rows = realloc(x->out->x, (size_t)(capacity * x->out->dim) * sizeof *rows);
         if (rows) x->out->x = rows;
         int32_t *row_label = realloc(x->out->label, (size_t)capacity * sizeof *row_label);
         if (row_label) x->out->label = row_label;
@@ -470,7 +437,7 @@ static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t l
     return ++x->pending == PART ? encode_pending(x) : GLOFND_OK;
 }
 
-static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
+static glofnd_status add_sample_captions(encoding *x, int64_t i, gf_sample *s) {
     gf_error why = {{0}};
     const glofnd_status status = gf_dataset_text(&why, x->data, i, s);
     if (status == GLOFND_E_FORMAT || status == GLOFND_E_IO) return leave_out(x, i, why.text), GLOFND_OK;
@@ -481,13 +448,13 @@ static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
     return GLOFND_OK;
 }
 
-static glofnd_status captions_encode_all(encoding *x) {
+static glofnd_status encode_all_captions(encoding *x) {
     const int64_t n = gf_dataset_describe(x->data).n;
     gf_sample s = {0};
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
         const int64_t pending = x->pending;
-        status = add_sample(x, i, &s);
+        status = add_sample_captions(x, i, &s);
         if (x->report->progress && x->pending < pending) x->report->progress(x->report->user, i + 1, n);
     }
     gf_sample_free(&s);
@@ -507,7 +474,7 @@ glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_data
     TRY(gf_captions_require(err, data));
     x.token = malloc((size_t)PART * (size_t)gf_run_encoder_config(e)->context * sizeof *x.token);
     const glofnd_status status =
-        x.token ? captions_encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
+        x.token ? encode_all_captions(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
     gf_bpe_scratch_free(&x.scratch);
     free(x.token);
     if (status == GLOFND_OK) *sample = x.sample;
@@ -515,9 +482,7 @@ glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_data
     return status;
 }
 
-/* ----- pairs ----- */
-
-#define NAME 4400
+/* ----- images and all their captions; samples with equal names are one image ----- */
 
 typedef struct named { /* a sample, to be sorted by name */
     const char *name;
@@ -533,8 +498,6 @@ typedef struct pairing {
     int64_t ids;
 } pairing;
 
-/* ----- samples with the same image ----- */
-
 static int by_name(const void *a, const void *b) {
     const named *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -542,8 +505,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* row[i] = the first sample with the name of sample i. */
-static glofnd_status find_first(gf_error *err, pairing *p, gf_string_list *names, named *order) {
-    char name[NAME];
+static glofnd_status find_first_names(gf_error *err, pairing *p, gf_string_list *names, named *order) {
+    char name[4400];
     for (int64_t i = 0; i < p->n; i++) {
         gf_dataset_name(p->data, i, name, sizeof name);
         TRY(gf_string_list_add(err, names, name, strlen(name)));
@@ -556,8 +519,6 @@ static glofnd_status find_first(gf_error *err, pairing *p, gf_string_list *names
     }
     return GLOFND_OK;
 }
-
-/* ----- images ----- */
 
 static void mark_unreadable(void *user, int64_t i, const char *message) {
     pairing *p = user;
@@ -576,15 +537,13 @@ static void move_row(gf_features *f, int64_t to, int64_t from) {
     f->label[to] = f->label[from];
 }
 
-/* ----- captions ----- */
-
 static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *image, gf_run_encoder *text, gf_text_pairs *out) {
     TRY(gf_captions_require(err, p->data));
     gf_string_list names = {0};
     named *order = malloc((size_t)p->n * sizeof *order);
     p->row = malloc((size_t)p->n * sizeof *p->row);
     p->id = malloc((size_t)p->n * sizeof *p->id);
-    glofnd_status status = order && p->row && p->id ? find_first(err, p, &names, order)
+    glofnd_status status = order && p->row && p->id ? find_first_names(err, p, &names, order)
                                                     : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld names", (long long)p->n);
     gf_string_list_free(&names);
     free(order);
@@ -592,19 +551,18 @@ static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *imag
         if (p->row[i] == i) p->id[p->ids++] = i;
     TRY(status);
     out->repeated = p->n - p->ids;
-    gf_features *images_out = &out->image;
     const gf_encode_spec spec = {
         .ids = p->id, .id_count = p->ids, .aligned = 1, .unreadable = mark_unreadable, .progress = pass_progress, .user = p};
-    TRY(gf_encode_samples(err, image, p->data, &spec, images_out));
+    TRY(gf_encode_samples(err, image, p->data, &spec, &out->image));
     /* Removes the rows of unreadable images; row[i] becomes the row of sample i's image. First ones come before their repetitions. */
     int64_t rows = 0, k = 0;
     for (int64_t i = 0; i < p->n; i++) {
         const int first = k < p->ids && p->id[k] == i;
         if (!first) p->row[i] = p->row[p->row[i]];
-        else if (p->row[i] >= 0) move_row(images_out, rows, k), p->row[i] = rows++;
+        else if (p->row[i] >= 0) move_row(&out->image, rows, k), p->row[i] = rows++;
         k += first;
     }
-    images_out->n = rows;
+    out->image.n = rows;
     TRY(gf_encode_captions(err, text, p->data, &p->report[1], &out->text, &out->owner));
     /* owner changes from samples to rows of images; captions of unreadable images are dropped. */
     int64_t kept = 0;
@@ -650,7 +608,7 @@ void gf_features_unit(gf_features *f) {
     }
 }
 
-static void apply(gf_features *f, const double *mean, const double *deviation) {
+static void shift_and_scale(gf_features *f, const double *mean, const double *deviation) {
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t a = 0; a < f->dim; a++) {
             float *x = &f->x[i * f->dim + a];
@@ -672,8 +630,8 @@ glofnd_status gf_features_standardise(gf_error *err, gf_features *train, gf_feat
             deviation[a] += d * d;
         }
     for (int64_t a = 0; a < train->dim; a++) deviation[a] = sqrt(deviation[a] / (double)train->n);
-    apply(train, mean, deviation);
-    if (test) apply(test, mean, deviation);
+    shift_and_scale(train, mean, deviation);
+    if (test) shift_and_scale(test, mean, deviation);
     free(mean);
     return GLOFND_OK;
 }

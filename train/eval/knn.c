@@ -73,7 +73,7 @@ double gf_top1(const gf_features *test, const int32_t *predicted) {
     return all ? (double)right / (double)all : NAN;
 }
 
-/* ----- training ----- */
+/* ----- while training ----- */
 
 enum { NEIGHBOURS = 20, VOTES_PER_TEST = 5 };
 #define TEMPERATURE 0.07 /* of the votes, as `glofnd eval knn` */
@@ -86,7 +86,7 @@ struct gf_training_knn {
 };
 
 /* Leaves about `max` samples, of every class at least one. */
-static glofnd_status reduce(gf_error *err, gf_samples *s, int64_t max, uint64_t seed) {
+static glofnd_status reduce_samples(gf_error *err, gf_samples *s, int64_t max, uint64_t seed) {
     gf_stratified_sample draw = {.seed = seed, .stream = GF_STRATIFIED_LABELS, .at_least_one = 1};
     gf_samples fewer = {0};
     if (s->n <= max) return GLOFND_OK;
@@ -102,21 +102,18 @@ static glofnd_status reduce(gf_error *err, gf_samples *s, int64_t max, uint64_t 
     return GLOFND_OK;
 }
 
-static glofnd_status open_split(gf_error *err, gf_training_knn *k, const gf_config *c) {
-    const gf_split_spec spec = {.data = c->data, .share = HELD_OUT, .seed = (uint64_t)c->seed};
-    const glofnd_status status = gf_split_init(err, &spec, &k->split);
-    const gf_error why = *err;
-    FAIL_IF(err, status != GLOFND_OK, status, "eval_every: %.450s", why.text);
-    TRY(reduce(err, &k->split.train, c->eval_samples, spec.seed));
-    return reduce(err, &k->split.test, c->eval_samples / VOTES_PER_TEST, spec.seed);
-}
-
 glofnd_status gf_training_knn_create(gf_error *err, const gf_trainer *t, gf_training_knn **out) {
+    const gf_config *c = &t->config;
+    const gf_split_spec spec = {.data = c->data, .share = HELD_OUT, .seed = (uint64_t)c->seed};
     gf_training_knn *k = calloc(1, sizeof *k);
     *out = NULL;
     FAIL_IF(err, !k, GLOFND_E_MEMORY, "no memory for an evaluation");
-    snprintf(k->data, sizeof k->data, "%s", t->config.data);
-    const glofnd_status status = open_split(err, k, &t->config);
+    snprintf(k->data, sizeof k->data, "%s", c->data);
+    glofnd_status status = gf_split_init(err, &spec, &k->split);
+    const gf_error why = *err;
+    if (status != GLOFND_OK) gf_fail(err, status, "eval_every: %.450s", why.text);
+    if (status == GLOFND_OK) status = reduce_samples(err, &k->split.train, c->eval_samples, spec.seed);
+    if (status == GLOFND_OK) status = reduce_samples(err, &k->split.test, c->eval_samples / VOTES_PER_TEST, spec.seed);
     if (status == GLOFND_OK) *out = k;
     else gf_training_knn_free(k);
     return status;
@@ -135,28 +132,22 @@ void gf_training_knn_describe(const gf_training_knn *k, char *out, size_t bytes)
              (long long)k->split.train.n, k->data);
 }
 
-static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *s, gf_features *out) {
+static glofnd_status encode_centre_crops(gf_error *err, gf_run_encoder *e, const gf_samples *s, gf_features *out) {
     return gf_encode_samples(err, e, s->data, &(gf_encode_spec){.ids = s->id, .id_count = s->n, .labels = s->label}, out);
-}
-
-static glofnd_status classify(gf_error *err, const gf_run_encoder *e, const gf_features *train, const gf_features *test,
-                              double *top1) {
-    const gf_knn knn = {.k = NEIGHBOURS, .temperature = TEMPERATURE, .job = {.threads = gf_run_encoder_threads(e)}};
-    int32_t *predicted = malloc((size_t)test->n * sizeof *predicted + 1);
-    FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
-    const glofnd_status status = gf_knn_classify(err, &knn, train, test, predicted);
-    if (status == GLOFND_OK) *top1 = gf_top1(test, predicted);
-    free(predicted);
-    return status;
 }
 
 glofnd_status gf_training_knn_measure(gf_error *err, gf_training_knn *k, const gf_trainer *t, double *top1) {
     gf_features train = {0}, test = {0};
     if (!k->encoder) TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.config = &t->config}, &k->encoder));
     TRY(gf_run_encoder_copy(err, k->encoder, t->encoders.at[0].net));
-    glofnd_status status = encode(err, k->encoder, &k->split.train, &train);
-    if (status == GLOFND_OK) status = encode(err, k->encoder, &k->split.test, &test);
-    if (status == GLOFND_OK) status = classify(err, k->encoder, &train, &test, top1);
+    glofnd_status status = encode_centre_crops(err, k->encoder, &k->split.train, &train);
+    if (status == GLOFND_OK) status = encode_centre_crops(err, k->encoder, &k->split.test, &test);
+    const gf_knn knn = {.k = NEIGHBOURS, .temperature = TEMPERATURE, .job = {.threads = gf_run_encoder_threads(k->encoder)}};
+    int32_t *predicted = malloc((size_t)test.n * sizeof *predicted + 1);
+    if (!predicted) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test.n);
+    if (status == GLOFND_OK) status = gf_knn_classify(err, &knn, &train, &test, predicted);
+    if (status == GLOFND_OK) *top1 = gf_top1(&test, predicted);
+    free(predicted);
     gf_features_free(&train);
     gf_features_free(&test);
     return status;

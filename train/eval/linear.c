@@ -1,4 +1,4 @@
-/* linear.c - */
+/* linear.c - see linear.h: the classifier, the probe that trains it, and the evaluation of an encoder by it. */
 #include "eval/linear.h"
 
 #include <assert.h>
@@ -13,9 +13,8 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-/* ----- classifier ----- */
-
-/* *
+/* ----- classifier -----
+ *
  * Samples lie along the vectors, classes along the rows of a tile, so that 100 classes are padded to 104 and not to 128:
  *     Z [classes][samples] = W [classes][dim] X' ,   P = softmax(Z) - labels ,   dW [classes][dim] += P X
  * Both products read X in panels: by samples for the first, by features for the second.
@@ -53,12 +52,10 @@ typedef struct pass { /* one call */
     int32_t *rank;
 } pass;
 
-/* ----- create ----- */
-
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 /* Next piece of the block; with a NULL block, only counts. */
-static float *piece(float *block, int64_t *at, int64_t floats) {
+static float *next_piece(float *block, int64_t *at, int64_t floats) {
     float *p = block ? block + *at : NULL;
     *at += round_up(floats, 16); /* pieces begin on cache lines */
     return p;
@@ -68,21 +65,21 @@ static int64_t lay_out(gf_linear *m, float *block) {
     struct gf_linear_work *w = m->work;
     const int64_t plane = m->rows * m->ld;
     int64_t at = 0;
-    m->weight = piece(block, &at, plane);
-    m->d_weight = piece(block, &at, plane);
-    m->bias = piece(block, &at, m->rows);
-    m->d_bias = piece(block, &at, m->rows);
-    w->d_weight = piece(block, &at, w->max_parts * plane);
-    w->d_bias = (double *)(void *)piece(block, &at, 2 * w->max_parts * m->rows);
+    m->weight = next_piece(block, &at, plane);
+    m->d_weight = next_piece(block, &at, plane);
+    m->bias = next_piece(block, &at, m->rows);
+    m->d_bias = next_piece(block, &at, m->rows);
+    w->d_weight = next_piece(block, &at, w->max_parts * plane);
+    w->d_bias = (double *)(void *)next_piece(block, &at, 2 * w->max_parts * m->rows);
     for (int t = 0; t < w->threads; t++) {
-        w->scratch[t].by_feature = piece(block, &at, SAMPLES * m->ld);
-        w->scratch[t].by_sample = piece(block, &at, SAMPLES * m->ld);
-        w->scratch[t].z = piece(block, &at, SAMPLES * m->rows);
+        w->scratch[t].by_feature = next_piece(block, &at, SAMPLES * m->ld);
+        w->scratch[t].by_sample = next_piece(block, &at, SAMPLES * m->ld);
+        w->scratch[t].z = next_piece(block, &at, SAMPLES * m->rows);
     }
     return at;
 }
 
-static glofnd_status make(gf_error *err, gf_linear *m, int threads) {
+static glofnd_status make_classifier(gf_error *err, gf_linear *m, int threads) {
     m->work = calloc(1, sizeof *m->work);
     FAIL_IF(err, !m->work, GLOFND_E_MEMORY, "no memory for a linear classifier");
     m->work->ops = gf_cpu_kernels_get()->tile;
@@ -109,7 +106,7 @@ glofnd_status gf_linear_create(gf_error *err, int64_t dim, int64_t classes, int 
     FAIL_IF(err, !m, GLOFND_E_MEMORY, "no memory for a linear classifier");
     m->dim = dim, m->ld = gf_pad(dim);
     m->classes = classes, m->rows = round_up(classes, ROW_PAD);
-    const glofnd_status status = make(err, m, threads);
+    const glofnd_status status = make_classifier(err, m, threads);
     if (status == GLOFND_OK) *out = m;
     else gf_linear_free(m);
     return status;
@@ -125,10 +122,8 @@ void gf_linear_free(gf_linear *m) {
     free(m);
 }
 
-/* ----- a tile ----- */
-
 /* z = W X' + b for a tile of n samples. */
-static void score(const pass *p, scratch *x, int64_t first, int n) {
+static void score_tile(const pass *p, scratch *x, int64_t first, int n) {
     const gf_linear *m = p->m;
     const gf_tile_ops *ops = m->work->ops;
     /* Samples [first, first + n) of the pass, by feature; places beyond n are zero. */
@@ -161,9 +156,8 @@ static double residual(const gf_linear *m, scratch *x, int n) {
     float max[SAMPLES], sum[SAMPLES] = {0};
     double loss = 0.0;
     float *z = x->z;
-    const int64_t classes = m->classes;
     memcpy(max, z, SAMPLES * sizeof *max);
-    for (int64_t c = 1; c < classes; c++)
+    for (int64_t c = 1; c < m->classes; c++)
         for (int s = 0; s < SAMPLES; s++) max[s] = GF_MAX(z[c * SAMPLES + s], max[s]);
     for (int s = 0; s < n; s++) loss += (double)max[s] - (double)z[(int64_t)x->label[s] * SAMPLES + s];
     for (int64_t c = 0; c < m->classes; c++)
@@ -180,8 +174,6 @@ static double residual(const gf_linear *m, scratch *x, int n) {
     return loss;
 }
 
-/* ----- loss and gradient ----- */
-
 static int64_t tiles_of(int64_t count) { return (count + SAMPLES - 1) / SAMPLES; }
 
 static void loss_part(void *arg, int64_t part, int thread) {
@@ -196,14 +188,13 @@ static void loss_part(void *arg, int64_t part, int thread) {
     memset(d_bias, 0, (size_t)m->rows * sizeof *d_bias);
     for (int64_t t = begin; t < end; t++) {
         const int n = (int)(p->count - t * SAMPLES < SAMPLES ? p->count - t * SAMPLES : SAMPLES);
-        score(p, x, t * SAMPLES, n);
+        score_tile(p, x, t * SAMPLES, n);
         w->loss[part] += residual(m, x, n);
-        const float *z = x->z;
-        const int64_t classes = m->classes;
-        for (int64_t c = 0; c < classes; c++) {
+        for (int64_t c = 0; c < m->classes; c++) {
+            const float *z = x->z + c * SAMPLES;
             float sum[4] = {0};
             for (int s = 0; s < SAMPLES; s += 4)
-                for (int i = 0; i < 4; i++) sum[i] += z[c * SAMPLES + s + i];
+                for (int i = 0; i < 4; i++) sum[i] += z[s + i];
             d_bias[c] += (double)(sum[0] + sum[1]) + (double)(sum[2] + sum[3]);
         }
         w->ops->product(d_weight, (size_t)m->ld, x->z, SAMPLES, 1, x->by_feature, GF_PANEL, SAMPLES * GF_PANEL, (int)m->rows,
@@ -242,14 +233,12 @@ double gf_linear_loss(gf_linear *m, const gf_features *f, const int64_t *rows, i
     return loss / (double)count;
 }
 
-/* ----- ranks ----- */
-
 static void rank_tile(void *arg, int64_t t, int thread) {
     const pass *p = arg;
     const gf_linear *m = p->m;
     scratch *x = &m->work->scratch[thread];
     const int n = (int)(p->count - t * SAMPLES < SAMPLES ? p->count - t * SAMPLES : SAMPLES);
-    score(p, x, t * SAMPLES, n);
+    score_tile(p, x, t * SAMPLES, n);
     for (int s = 0; s < n; s++) {
         const int32_t label = x->label[s];
         int32_t above = 0;
@@ -284,13 +273,10 @@ glofnd_status gf_rank_mean_per_class(gf_error *err, const gf_features *f, const 
     FAIL_IF(err, !right, GLOFND_E_MEMORY, "no memory for %d classes", (int)classes);
     for (int64_t i = 0; i < f->n; i++) {
         if (rank[i] < 0) continue;
-        all[f->label[i]]++;
-        right[f->label[i]] += rank[i] == 0;
+        all[f->label[i]]++, right[f->label[i]] += rank[i] == 0;
     }
     for (int32_t c = 0; c < classes; c++) {
-        if (!all[c]) continue;
-        sum += (double)right[c] / (double)all[c];
-        seen++;
+        if (all[c]) sum += (double)right[c] / (double)all[c], seen++;
     }
     *out = seen ? sum / (double)seen : NAN;
     free(right);
@@ -299,9 +285,7 @@ glofnd_status gf_rank_mean_per_class(gf_error *err, const gf_features *f, const 
 
 /* ----- probe ----- */
 
-#define INIT_STD 0.01 /* of the initial weights; biases start at 0 */
-
-typedef struct trainer {
+typedef struct probe_trainer {
     gf_probe *p;
     gf_linear *m;
     float *state; /* two moments each of weights and biases */
@@ -309,15 +293,9 @@ typedef struct trainer {
     int64_t step;
     int64_t *batch; /* [protocol batch] rows of a step */
     int32_t *rank;  /* [test or validation rows] */
-} trainer;
+} probe_trainer;
 
-/* ----- set-up ----- */
-
-static gf_param param(float *p, float *g, float *state, int64_t n, int decay) {
-    return (gf_param){.p = p, .g = g, .state1 = state, .state2 = state + n, .n = (size_t)n, .decay = decay};
-}
-
-static glofnd_status init_trainer(gf_error *err, trainer *t) {
+static glofnd_status init_probe(gf_error *err, probe_trainer *t) {
     const gf_probe *p = t->p;
     const int64_t checked = p->validation ? p->validation->n : 0, max = GF_MAX(checked, p->test->n);
     TRY(gf_linear_create(err, p->test->dim, p->classes, p->threads, &t->m));
@@ -326,80 +304,72 @@ static glofnd_status init_trainer(gf_error *err, trainer *t) {
     t->batch = malloc((size_t)p->protocol->batch * sizeof *t->batch);
     t->rank = malloc((size_t)max * sizeof *t->rank);
     FAIL_IF(err, !t->state || !t->batch || !t->rank, GLOFND_E_MEMORY, "no memory for linear evaluation");
-    t->params[0] = param(t->m->weight, t->m->d_weight, t->state, plane, 1);
-    t->params[1] = param(t->m->bias, t->m->d_bias, t->state + 2 * plane, t->m->rows, 0);
     gf_linear *m = t->m;
-    const uint64_t seed = p->seed;
-    for (int64_t c = 0; c < m->classes; c++) {
-        gf_rng r = gf_rng_at(seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
-        for (int64_t a = 0; a < m->dim; a++) m->weight[c * m->ld + a] = (float)(INIT_STD * gf_rng_normal(&r));
+    float *state = t->state, *bias_state = state + 2 * plane;
+    t->params[0] =
+        (gf_param){.p = m->weight, .g = m->d_weight, .state1 = state, .state2 = state + plane, .n = (size_t)plane, .decay = 1};
+    t->params[1] =
+        (gf_param){.p = m->bias, .g = m->d_bias, .state1 = bias_state, .state2 = bias_state + m->rows, .n = (size_t)m->rows};
+    for (int64_t c = 0; c < m->classes; c++) { /* biases start at 0 */
+        gf_rng r = gf_rng_at(p->seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
+        for (int64_t a = 0; a < m->dim; a++) m->weight[c * m->ld + a] = (float)(0.01 * gf_rng_normal(&r));
     }
     return GLOFND_OK;
 }
 
-/* ----- scoring ----- */
-
-static glofnd_status train(gf_error *err, trainer *t) {
+static glofnd_status train_probe(gf_error *err, probe_trainer *t) {
     gf_probe *p = t->p;
+    const gf_probe_protocol *q = p->protocol;
+    const double peak = q->lr_by_batch ? gf_lr_scaled_linear(q->lr, q->batch) : q->lr;
+    const gf_optim_rule rule = {.kind = q->adamw ? GF_OPTIM_ADAMW : GF_OPTIM_SGD,
+                                .momentum = q->momentum,
+                                .weight_decay = q->weight_decay,
+                                .beta1 = q->momentum,
+                                .beta2 = 0.999,
+                                .eps = 1e-8};
     for (int64_t epoch = 0; epoch < p->epochs; epoch++) {
         /* The learning rate changes by epoch, as in the authors' script; the last batch may be smaller. */
-        const gf_probe_protocol *q = t->p->protocol;
-        const double peak = q->lr_by_batch ? gf_lr_scaled_linear(q->lr, q->batch) : q->lr;
-        const double lr = gf_lr_cosine_epochs(peak, (double)epoch, 0.0, (double)t->p->epochs);
+        const double lr = gf_lr_cosine_epochs(peak, (double)epoch, 0.0, (double)p->epochs);
         gf_probe_rows rows;
-        TRY(t->p->epoch(err, t->p->user, epoch, &rows));
+        TRY(p->epoch(err, p->user, epoch, &rows));
         FAIL_IF(err, rows.n < 1, GLOFND_E_ARGUMENT, "epoch %lld has no training sample", (long long)epoch + 1);
         for (int64_t first = 0; first < rows.n; first += q->batch) {
             const int64_t n = rows.n - first < q->batch ? rows.n - first : q->batch;
             for (int64_t i = 0; i < n; i++) {
-                const int64_t at = gf_permute(t->p->seed, (uint32_t)epoch, rows.n, first + i);
+                const int64_t at = gf_permute(p->seed, (uint32_t)epoch, rows.n, first + i);
                 t->batch[i] = rows.rows ? rows.rows[at] : at;
             }
             const double loss = gf_linear_loss(t->m, rows.f, t->batch, n);
             FAIL_IF(err, !isfinite(loss), GLOFND_E_NUMERIC, "the loss of linear evaluation is not finite in epoch %lld",
                     (long long)epoch + 1);
-            const gf_probe_protocol *protocol = t->p->protocol;
-            const gf_optim_rule rule = {.kind = protocol->adamw ? GF_OPTIM_ADAMW : GF_OPTIM_SGD,
-                                        .momentum = protocol->momentum,
-                                        .weight_decay = protocol->weight_decay,
-                                        .beta1 = protocol->momentum,
-                                        .beta2 = 0.999,
-                                        .eps = 1e-8};
             const gf_optim_scalars now = gf_optim_scalars_at(&rule, lr, ++t->step);
             gf_optim_update(&rule, &now, t->params, 2);
         }
-        /* Scores after `own_epoch` (from 1). */
-        const int64_t own_epoch = epoch + 1;
-        gf_probe *probe = t->p;
         double score = NAN;
-        if (probe->validation) {
-            gf_linear_rank(t->m, probe->validation, t->rank);
-            score = gf_rank_top(t->rank, probe->validation->n, 1);
+        if (p->validation) {
+            gf_linear_rank(t->m, p->validation, t->rank);
+            score = gf_rank_top(t->rank, p->validation->n, 1);
         }
-        gf_linear_rank(t->m, probe->test, t->rank);
-        probe->last_top1 = gf_rank_top(t->rank, probe->test->n, 1);
-        probe->last_top5 = gf_rank_top(t->rank, probe->test->n, 5);
-        probe->epochs_run = own_epoch;
-        if (!probe->validation) score = probe->last_top1;
-        if (!probe->best_epoch || score > probe->validation_top1) {
-            probe->best_epoch = own_epoch;
-            probe->validation_top1 = score;
-            probe->top1 = probe->last_top1;
-            probe->top5 = probe->last_top5;
-        }
+        gf_linear_rank(t->m, p->test, t->rank);
+        p->last_top1 = gf_rank_top(t->rank, p->test->n, 1);
+        p->last_top5 = gf_rank_top(t->rank, p->test->n, 5);
+        p->epochs_run = epoch + 1;
+        if (!p->validation) score = p->last_top1;
+        if (!p->best_epoch || score > p->validation_top1)
+            p->best_epoch = epoch + 1, p->validation_top1 = score, p->top1 = p->last_top1, p->top5 = p->last_top5;
         if (p->progress) p->progress(p->user, epoch + 1, p->validation_top1);
-        if (p->epochs_run - p->best_epoch >= p->protocol->patience) break;
+        if (p->epochs_run - p->best_epoch >= q->patience) break;
     }
     return GLOFND_OK;
 }
 
 glofnd_status gf_probe_fit(gf_error *err, gf_probe *p) {
-    trainer t = {.p = p};
+    probe_trainer t = {.p = p};
     FAIL_IF(err, p->epochs < 1, GLOFND_E_OPTION, "epochs is %lld; expected at least 1", (long long)p->epochs);
     p->epochs_run = p->best_epoch = 0;
     p->top1 = p->top5 = p->last_top1 = p->last_top5 = p->validation_top1 = NAN;
-    glofnd_status status = init_trainer(err, &t);
-    if (status == GLOFND_OK) status = train(err, &t);
+    glofnd_status status = init_probe(err, &t);
+    if (status == GLOFND_OK) status = train_probe(err, &t);
     gf_linear_free(t.m);
     free(t.state);
     free(t.batch);
@@ -407,10 +377,7 @@ glofnd_status gf_probe_fit(gf_error *err, gf_probe *p) {
     return status;
 }
 
-/* ----- eval ----- */
-
-/* Shares are drawn from the dataset's labels, so that only the samples of the largest
- * share are decoded. */
+/* ----- evaluation: shares are drawn from the dataset's labels, so that only the samples of the largest share are decoded ----- */
 
 struct gf_linear_eval {
     gf_linear_eval_spec spec;
@@ -427,9 +394,7 @@ struct gf_linear_eval {
     int64_t epochs;
 };
 
-/* ----- drawing ----- */
-
-static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, int32_t *raised, gf_samples *out) {
+static glofnd_status draw_share(gf_error *err, const gf_linear_eval *l, double share, int32_t *raised, gf_samples *out) {
     gf_stratified_sample d = {.share = share, .seed = l->spec.seed, .stream = GF_STRATIFIED_LABELS, .at_least_one = 1};
     uint8_t *chosen = malloc((size_t)l->labelled.n + 1);
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to draw from %lld samples", (long long)l->labelled.n);
@@ -440,10 +405,8 @@ static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, 
     return status;
 }
 
-/* ----- features ----- */
-
-static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *s, int augmented, int64_t epoch, int aligned,
-                            gf_features *out) {
+static glofnd_status encode_share(gf_error *err, gf_linear_eval *l, const gf_samples *s, int augmented, int64_t epoch,
+                                  int aligned, gf_features *out) {
     const gf_encode_spec spec = {
         .ids = s->id,
         .id_count = s->n,
@@ -478,19 +441,20 @@ static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest)
     free(all);
     if (status == GLOFND_OK && l->spec.validation > 0.0) {
         status = gf_samples_hold_out(err, &l->labelled, l->spec.validation, l->spec.seed, GF_STRATIFIED_VALIDATION, &held);
-        if (status == GLOFND_OK) status = encode(err, l, &held, 0, 0, 0, &l->validation);
+        if (status == GLOFND_OK) status = encode_share(err, l, &held, 0, 0, 0, &l->validation);
         gf_samples_free(&held);
     }
-    if (status == GLOFND_OK) status = encode(err, l, &split->test, 0, 0, 0, &l->test);
+    if (status == GLOFND_OK) status = encode_share(err, l, &split->test, 0, 0, 0, &l->test);
     if (status != GLOFND_OK) return status;
     const int64_t passes = l->spec.augment > 0 ? l->spec.augment : 1;
     int32_t raised;
     if (l->spec.augment == GF_AUGMENT_EVERY_EPOCH) return GLOFND_OK;
-    TRY(draw(err, l, largest, &raised, &l->pool));
+    TRY(draw_share(err, l, largest, &raised, &l->pool));
     if (l->pool.n == 0) return GLOFND_OK;
     l->pass = calloc((size_t)passes, sizeof *l->pass);
     FAIL_IF(err, !l->pass, GLOFND_E_MEMORY, "no memory for %lld passes", (long long)passes);
-    for (; l->passes < passes; l->passes++) TRY(encode(err, l, &l->pool, l->spec.augment > 0, l->passes, 1, &l->pass[l->passes]));
+    for (; l->passes < passes; l->passes++)
+        TRY(encode_share(err, l, &l->pool, l->spec.augment > 0, l->passes, 1, &l->pass[l->passes]));
     return GLOFND_OK;
 }
 
@@ -529,15 +493,6 @@ void gf_linear_eval_free(gf_linear_eval *l) {
     free(l);
 }
 
-/* ----- a share ----- */
-
-/* 1: a row of the pool was readable in every pass; where it was not it has no label. */
-static int is_readable(const gf_linear_eval *l, int64_t row) {
-    for (int64_t k = 0; k < l->passes; k++)
-        if (l->pass[k].label[row] < 0) return 0;
-    return 1;
-}
-
 static glofnd_status epoch_rows(gf_error *err, void *user, int64_t epoch, gf_probe_rows *out) {
     gf_linear_eval *l = user;
     if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) {
@@ -545,7 +500,7 @@ static glofnd_status epoch_rows(gf_error *err, void *user, int64_t epoch, gf_pro
         return GLOFND_OK;
     }
     gf_features_free(&l->fresh);
-    TRY(encode(err, l, &l->drawn, 1, epoch, 0, &l->fresh));
+    TRY(encode_share(err, l, &l->drawn, 1, epoch, 0, &l->fresh));
     *out = (gf_probe_rows){.f = &l->fresh, .n = l->fresh.n};
     return GLOFND_OK;
 }
@@ -555,8 +510,8 @@ static void report_epoch(void *user, int64_t done, double score) {
     if (l->spec.training) l->spec.training(l->spec.user, l->share, done, l->epochs, score);
 }
 
-static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out) {
-    TRY(draw(err, l, l->share, &out->raised, &l->drawn));
+static glofnd_status fit_share(gf_error *err, gf_linear_eval *l, gf_linear_result *out) {
+    TRY(draw_share(err, l, l->share, &out->raised, &l->drawn));
     out->samples = l->drawn.n;
     out->epochs = l->epochs = l->spec.epochs > 0 ? l->spec.epochs : gf_probe_epochs(l->share);
     if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) {
@@ -565,7 +520,10 @@ static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out
         FAIL_IF(err, !l->rows, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)l->drawn.n);
         for (int64_t i = 0, at = 0; i < l->drawn.n && at < l->pool.n; i++) {
             while (at < l->pool.n && l->pool.id[at] < l->drawn.id[i]) at++;
-            if (at < l->pool.n && l->pool.id[at] == l->drawn.id[i] && is_readable(l, at)) l->rows[l->row_count++] = at;
+            if (at == l->pool.n || l->pool.id[at] != l->drawn.id[i]) continue;
+            int readable = 1; /* in every pass; where a row was not it has no label */
+            for (int64_t k = 0; k < l->passes; k++) readable &= l->pass[k].label[at] >= 0;
+            if (readable) l->rows[l->row_count++] = at;
         }
     }
     out->probe = (gf_probe){
@@ -586,7 +544,7 @@ static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out
 glofnd_status gf_linear_eval_run(gf_error *err, gf_linear_eval *l, double share, gf_linear_result *out) {
     *out = (gf_linear_result){0};
     l->share = share;
-    const glofnd_status status = run(err, l, out);
+    const glofnd_status status = fit_share(err, l, out);
     end_share(l);
     return status;
 }

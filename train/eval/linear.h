@@ -1,13 +1,10 @@
-/* linear.h - */
+/* linear.h - linear classifiers on frozen features: one classifier, a probe that trains it, shares of labels, logistic regression. */
 #pragma once
 
 #include "eval/encode.h"
 #include "eval/split.h"
 
-/* ----- classifier ----- */
-
-/* A linear classifier on features: cross entropy, its gradient, ranks of the right classes; in
- * tiles, on all cores.
+/* ----- classifier: cross entropy, its gradient, ranks of the right classes; in tiles, on all cores -----
  *
  *     gf_linear *m;  TRY(gf_linear_create(err, dim, classes, threads, &m));
  *     const double loss = gf_linear_loss(m, &train, NULL, train.n);       then d_weight, d_bias hold its gradient

@@ -1,4 +1,4 @@
-/* run_embeddings.c - see run_embeddings.h. */
+/* run_embeddings.c - a trained run: its embeddings, thresholds and captions, its data, and networks by their weights. See encode.h. */
 #include "eval/encode.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ struct gf_trained_run {
     char changes[200]; /* gf_trained_run_changes */
 };
 
-static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
+static glofnd_status open_run(gf_error *err, gf_trained_run *f) {
     const gf_run_encoder_spec images = {.run = f->spec.run, .head = 1, .placement = f->spec.placement};
     const gf_run_encoder_spec captions = {.run = f->spec.run, .text = 1, .placement = f->spec.placement};
     TRY(gf_run_encoder_create(err, &images, &f->encoder));
@@ -62,7 +62,7 @@ glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *sp
     *out = NULL;
     FAIL_IF(err, !f, GLOFND_E_MEMORY, "no memory for a trained run");
     f->spec = *spec;
-    const glofnd_status status = init_run(err, f);
+    const glofnd_status status = open_run(err, f);
     if (status == GLOFND_OK) *out = f;
     else gf_trained_run_free(f);
     return status;
@@ -81,14 +81,8 @@ const gf_config *gf_trained_run_config(const gf_trained_run *f) { return gf_run_
 gf_dataset_info gf_trained_run_info(const gf_trained_run *f) { return f->info; }
 const char *gf_trained_run_changes(const gf_trained_run *f) { return f->changes; }
 int gf_trained_run_threads(const gf_trained_run *f) { return gf_run_encoder_threads(f->encoder); }
-static const gf_dataset *gf_trained_run_data(const gf_trained_run *f) { return f->data; }
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f) { return f->encoder; }
 gf_run_encoder *gf_trained_run_captions(const gf_trained_run *f) { return f->captions; }
-
-/* calls `unreadable` */
-static void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const char *message) {
-    if (f->spec.unreadable) f->spec.unreadable(f->spec.user, i, message);
-}
 
 static void report_progress(const gf_trained_run *f, int64_t done, int64_t total) {
     if (f->spec.progress) f->spec.progress(f->spec.user, done, total);
@@ -146,11 +140,9 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
     *out = (gf_view_set){0};
     float *scratch = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *scratch);
     /* [n] position of each sample in the order of training. */
-    const gf_config *config = gf_trained_run_config(f);
     int64_t *place = malloc((size_t)f->info.n * sizeof *place);
     if (!place) gf_fail(err, GLOFND_E_MEMORY, "no memory for the order of %lld samples", (long long)f->info.n);
-    for (int64_t i = 0; place && i < f->info.n; i++)
-        place[gf_permute((uint64_t)config->seed, (uint32_t)config->epochs, f->info.n, i)] = i;
+    for (int64_t i = 0; place && i < f->info.n; i++) place[gf_permute((uint64_t)c->seed, (uint32_t)c->epochs, f->info.n, i)] = i;
     glofnd_status status = place ? GLOFND_OK : GLOFND_E_MEMORY;
     if (status == GLOFND_OK && !scratch) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a batch of images");
     if (status == GLOFND_OK) status = gf_view_set_alloc(err, out, GF_MIN(f->info.n, max), dim);
@@ -176,20 +168,41 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
 
 /* ----- augmented views ----- */
 
-static glofnd_status encode_views(gf_error *err, gf_trained_run *f, gf_loader *loader, float *scratch, gf_view_set *s) {
+/* Embeddings of the images of a batch, into every other row of `s` from `first` on. */
+static glofnd_status encode_every_other(gf_error *err, gf_trained_run *f, const gf_batch *b, int view, int64_t first,
+                                        float *scratch, gf_view_set *s) {
+    TRY(gf_run_encoder_images(err, f->encoder, b->view[view], b->n, scratch));
+    for (int64_t i = 0; i < b->n; i++) {
+        const int64_t at = first + 2 * i;
+        memcpy(s->z + at * s->dim, scratch + i * s->dim, (size_t)s->dim * sizeof *scratch);
+        s->id[at] = b->id[i], s->label[at] = b->label[i];
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status encode_both_views(gf_error *err, gf_trained_run *f, gf_loader *loader, float *scratch, gf_view_set *s) {
     gf_batch b;
     for (int64_t done = 0; done < s->n; done += 2 * b.n) {
         TRY(gf_loader_next(err, loader, &b));
-        for (int v = 0; v < 2; v++) {
-            TRY(gf_run_encoder_images(err, f->encoder, b.view[v], b.n, scratch));
-            for (int64_t i = 0; i < b.n; i++) {
-                const int64_t at = done + 2 * i + v;
-                memcpy(s->z + at * s->dim, scratch + i * s->dim, (size_t)s->dim * sizeof *scratch);
-                s->id[at] = b.id[i], s->label[at] = b.label[i];
-            }
-        }
+        for (int v = 0; v < 2; v++) TRY(encode_every_other(err, f, &b, v, done + v, scratch, s));
         report_progress(f, done + 2 * b.n, s->n);
     }
+    return GLOFND_OK;
+}
+
+/* One view of every sample. */
+static glofnd_status encode_one_view(gf_error *err, gf_trained_run *f, gf_loader *loader, int view, float *scratch,
+                                     gf_view_set *s) {
+    gf_batch b;
+    int64_t done = 0;
+    for (;; done += b.n) {
+        TRY(gf_loader_next(err, loader, &b));
+        if (b.n == 0) break;
+        TRY(encode_every_other(err, f, &b, 0, 2 * done + view, scratch, s));
+        report_progress(f, done + b.n, s->n / 2);
+    }
+    FAIL_IF(err, 2 * done != s->n, GLOFND_E_IO, "%lld of %lld images can no longer be read", (long long)(s->n / 2 - done),
+            (long long)(s->n / 2));
     return GLOFND_OK;
 }
 
@@ -208,33 +221,12 @@ glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t
     if (status == GLOFND_OK) {
         status = gf_loader_create(err, &spec, &loader);
         if (status == GLOFND_OK) status = gf_loader_seek(err, loader, (uint32_t)c->epochs, 0);
-        if (status == GLOFND_OK) status = encode_views(err, f, loader, scratch, out);
+        if (status == GLOFND_OK) status = encode_both_views(err, f, loader, scratch, out);
         if (status != GLOFND_OK) gf_view_set_free(out);
     }
     gf_loader_free(loader);
     free(scratch);
     return status;
-}
-
-/* One view of every sample, into every other row of `s` from `view` on. */
-static glofnd_status encode_one_view(gf_error *err, gf_trained_run *f, gf_loader *loader, int view, float *scratch,
-                                     gf_view_set *s) {
-    gf_batch b;
-    int64_t done = 0;
-    for (;; done += b.n) {
-        TRY(gf_loader_next(err, loader, &b));
-        if (b.n == 0) break;
-        TRY(gf_run_encoder_images(err, f->encoder, b.view[0], b.n, scratch));
-        for (int64_t i = 0; i < b.n; i++) {
-            const int64_t at = 2 * (done + i) + view;
-            memcpy(s->z + at * s->dim, scratch + i * s->dim, (size_t)s->dim * sizeof *scratch);
-            s->id[at] = b.id[i], s->label[at] = b.label[i];
-        }
-        report_progress(f, done + b.n, s->n / 2);
-    }
-    FAIL_IF(err, 2 * done != s->n, GLOFND_E_IO, "%lld of %lld images can no longer be read", (long long)(s->n / 2 - done),
-            (long long)(s->n / 2));
-    return GLOFND_OK;
 }
 
 glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_t *id, int64_t n, int draw, gf_view_set *out) {
@@ -248,18 +240,15 @@ glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_
     for (int view = 0; view < 2 && status == GLOFND_OK; view++) {
         gf_loader *loader = NULL;
         spec.first_view += view;
-        glofnd_status view_status = gf_loader_create(err, &spec, &loader);
-        if (view_status == GLOFND_OK) view_status = gf_loader_seek(err, loader, (uint32_t)gf_trained_run_config(f)->epochs, 0);
-        if (view_status == GLOFND_OK) view_status = encode_one_view(err, f, loader, view, scratch, out);
+        status = gf_loader_create(err, &spec, &loader);
+        if (status == GLOFND_OK) status = gf_loader_seek(err, loader, (uint32_t)gf_trained_run_config(f)->epochs, 0);
+        if (status == GLOFND_OK) status = encode_one_view(err, f, loader, view, scratch, out);
         gf_loader_free(loader);
-        status = view_status;
     }
     if (status != GLOFND_OK) gf_view_set_free(out);
     free(scratch);
     return status;
 }
-
-/* ----- thresholds ----- */
 
 int64_t gf_trained_run_lambda(const gf_trained_run *f, int side, const int64_t *id, int64_t n, float *lambda) {
     int64_t learned = 0;
@@ -274,7 +263,7 @@ int64_t gf_trained_run_lambda(const gf_trained_run *f, int side, const int64_t *
 
 enum { PART = 512 }; /* captions encoded at a time */
 
-typedef struct reader { /* of captions */
+typedef struct caption_reader { /* of captions */
     gf_error *err;
     const gf_trained_run *f;
     gf_run_encoder *e;
@@ -283,10 +272,10 @@ typedef struct reader { /* of captions */
     gf_sample sample;
     gf_bpe_scratch scratch;
     int32_t *token; /* [PART][context] */
-} reader;
+} caption_reader;
 
-static glofnd_status init_reader(gf_error *err, const gf_trained_run *f, reader *x) {
-    *x = (reader){.err = err, .f = f, .e = gf_trained_run_captions(f), .data = gf_trained_run_data(f)};
+static glofnd_status open_captions(gf_error *err, const gf_trained_run *f, caption_reader *x) {
+    *x = (caption_reader){.err = err, .f = f, .e = gf_trained_run_captions(f), .data = f->data};
     FAIL_IF(err, !x->e, GLOFND_E_ARGUMENT, "a run on images alone has no captions");
     x->context = gf_trained_run_config(f)->context;
     x->token = malloc((size_t)PART * (size_t)x->context * sizeof *x->token);
@@ -294,31 +283,27 @@ static glofnd_status init_reader(gf_error *err, const gf_trained_run *f, reader 
     return GLOFND_OK;
 }
 
-static void free_reader(reader *x) {
+static void close_captions(caption_reader *x) {
     gf_sample_free(&x->sample);
     gf_bpe_scratch_free(&x->scratch);
     free(x->token);
 }
 
-/* ----- one caption of each sample ----- */
-
-/* Tokens of the caption that training would draw for sample `id`; E_FORMAT, E_IO: none. */
-static glofnd_status draw_caption(gf_error *err, reader *x, int64_t id, int32_t *token) {
-    const gf_config *c = gf_trained_run_config(x->f);
-    TRY(gf_dataset_text(err, x->data, id, &x->sample));
-    return gf_tokens_draw(err, gf_run_encoder_vocabulary(x->e), &x->scratch, x->data, id, x->sample.text, (uint64_t)c->seed,
-                          (uint32_t)c->epochs, x->context, token);
-}
-
 /* Drops images without a caption; both sets end with the rows of the others. */
-static glofnd_status encode_texts(reader *x, gf_view_set *image, gf_view_set *text) {
+static glofnd_status encode_texts(caption_reader *x, gf_view_set *image, gf_view_set *text) {
+    const gf_config *c = gf_trained_run_config(x->f);
     int64_t kept = 0, done = 0;
     for (int64_t i = 0; i < image->n; i++) {
         gf_error why = {{0}};
-        const glofnd_status status = draw_caption(&why, x, image->id[i], x->token + (kept - done) * x->context);
+        /* The caption that training would draw; E_FORMAT, E_IO: none. */
+        glofnd_status status = gf_dataset_text(&why, x->data, image->id[i], &x->sample);
+        if (status == GLOFND_OK)
+            status = gf_tokens_draw(&why, gf_run_encoder_vocabulary(x->e), &x->scratch, x->data, image->id[i], x->sample.text,
+                                    (uint64_t)c->seed, (uint32_t)c->epochs, x->context, x->token + (kept - done) * x->context);
         FAIL_IF(x->err, status != GLOFND_OK && status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
-        if (status != GLOFND_OK) gf_trained_run_report_unreadable(x->f, image->id[i], why.text);
-        else {
+        if (status != GLOFND_OK) {
+            if (x->f->spec.unreadable) x->f->spec.unreadable(x->f->spec.user, image->id[i], why.text);
+        } else {
             const int64_t to = kept++;
             if (to != i) memcpy(image->z + to * image->dim, image->z + i * image->dim, (size_t)image->dim * sizeof *image->z);
             image->id[to] = image->id[i], image->label[to] = image->label[i];
@@ -336,43 +321,36 @@ static glofnd_status encode_texts(reader *x, gf_view_set *image, gf_view_set *te
 }
 
 glofnd_status gf_trained_run_image_text(gf_error *err, gf_trained_run *f, int64_t max, gf_view_set *image, gf_view_set *text) {
-    reader x = {0};
+    caption_reader x = {0};
     *image = *text = (gf_view_set){0};
-    glofnd_status status = init_reader(err, f, &x);
+    glofnd_status status = open_captions(err, f, &x);
     if (status == GLOFND_OK) status = gf_trained_run_centre_crops(err, f, max, image);
     if (status == GLOFND_OK) status = gf_view_set_alloc(err, text, image->n, image->dim);
     if (status == GLOFND_OK) status = encode_texts(&x, image, text);
     if (status != GLOFND_OK) gf_view_set_free(image), gf_view_set_free(text);
-    free_reader(&x);
+    close_captions(&x);
     return status;
 }
 
-/* ----- groups ----- */
+/* ----- groups of samples that share a caption ----- */
 
 typedef struct row_caption {
     uint64_t hash;
     int64_t row;
 } row_caption;
 
-typedef struct list {
+typedef struct caption_list {
     row_caption *at;
     int64_t n;
     size_t capacity;
-} list;
+} caption_list;
 
 static int by_hash(const void *a, const void *b) {
     const row_caption *x = a, *y = b;
     return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : (x->row > y->row) - (x->row < y->row);
 }
 
-static glofnd_status add(gf_error *err, list *l, row_caption s) {
-    FAIL_IF(err, !gf_grow(&l->at, &l->capacity, (size_t)l->n + 1, sizeof *l->at), GLOFND_E_MEMORY, "no memory for %lld captions",
-            (long long)l->n + 1);
-    l->at[l->n++] = s;
-    return GLOFND_OK;
-}
-
-static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
+static glofnd_status list_captions(caption_reader *x, const gf_view_set *s, caption_list *out) {
     for (int64_t i = 0; i < s->n; i++) {
         TRY(gf_dataset_text(x->err, x->data, s->id[i], &x->sample));
         for (int64_t k = gf_captions_count(x->sample.text) - 1; k >= 0; k--) {
@@ -380,7 +358,10 @@ static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
             int count = 0;
             if (c.n > GF_WORDS_TEXT_MAX) continue;
             TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, x->context, x->token, &count));
-            if (count > 2) TRY(add(x->err, out, (row_caption){gf_tokens_hash(x->token, x->context), i}));
+            if (count <= 2) continue;
+            FAIL_IF(x->err, !gf_grow(&out->at, &out->capacity, (size_t)out->n + 1, sizeof *out->at), GLOFND_E_MEMORY,
+                    "no memory for %lld captions", (long long)out->n + 1);
+            out->at[out->n++] = (row_caption){gf_tokens_hash(x->token, x->context), i};
         }
     }
     return GLOFND_OK;
@@ -388,10 +369,10 @@ static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
 
 glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
                                             int64_t *repeated) {
-    reader x = {0};
-    list l = {0};
+    caption_reader x = {0};
+    caption_list l = {0};
     FAIL_IF(err, image->n > INT32_MAX, GLOFND_E_ARGUMENT, "more than %d samples cannot be grouped", INT32_MAX);
-    glofnd_status status = init_reader(err, f, &x);
+    glofnd_status status = open_captions(err, f, &x);
     if (status == GLOFND_OK) status = list_captions(&x, image, &l);
     if (status == GLOFND_OK) {
         qsort(l.at, (size_t)l.n, sizeof *l.at, by_hash);
@@ -405,12 +386,12 @@ glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run 
         for (int64_t i = 0; i < image->n; i++) *repeated += image->label[i] != i;
         memcpy(text->label, image->label, (size_t)image->n * sizeof *text->label);
     }
-    free_reader(&x);
+    close_captions(&x);
     free(l.at);
     return status;
 }
 
-/* ----- data ----- */
+/* ----- where the data of a run is ----- */
 
 /* 1: the folder has an entry whose name begins with `stem`. */
 static int has_entry(const char *folder, const char *stem) {
@@ -423,7 +404,7 @@ static int has_entry(const char *folder, const char *stem) {
 }
 
 /* 1: there is such a file or folder; of a pattern, something that begins as it does. */
-static int exists(const char *place) {
+static int place_exists(const char *place) {
     char prefix[PATH_MAX];
     const size_t n = strcspn(place, "*?[{");
     if (!place[n]) return access(place, F_OK) == 0;
@@ -442,7 +423,7 @@ static int find_above(char base[PATH_MAX], const gf_spec *s, const char *rest, c
     for (char *end = base + strlen(base); end && end > base; end = strrchr(base, '/')) {
         *end = 0;
         const int n = snprintf(place, sizeof place, "%s/%s", base, s->place);
-        if (n < 0 || (size_t)n >= sizeof place || !exists(place)) continue;
+        if (n < 0 || (size_t)n >= sizeof place || !place_exists(place)) continue;
         const int m = snprintf(out, bytes, "%s:%s/%s", s->format, base, rest);
         return m > 0 && (size_t)m < bytes;
     }
@@ -455,7 +436,8 @@ int gf_run_data_find(const char *run, const char *spec, char *out, size_t bytes)
     int found = 0;
     if (gf_spec_parse(NULL, spec, &s) == GLOFND_OK) {
         const int relative = *s.place && *s.place != '/' && strcmp(s.format, "shapes") != 0;
-        if (relative && !exists(s.place) && realpath(run, base)) found = find_above(base, &s, strchr(spec, ':') + 1, out, bytes);
+        if (relative && !place_exists(s.place) && realpath(run, base))
+            found = find_above(base, &s, strchr(spec, ':') + 1, out, bytes);
         gf_spec_free(&s);
     }
     if (!found) snprintf(out, bytes, "%s", spec);
@@ -472,12 +454,12 @@ glofnd_status gf_run_data_of(gf_error *err, const char *run, char *out, size_t b
     return GLOFND_OK;
 }
 
-/* ----- weights config ----- */
+/* ----- the network that a file of weights belongs to ----- */
 
 #define HEAD_WIDTH 64 /* numbers of an attention head in all of open_clip's models of CLIP */
 
 /* Image encoders of open_clip have "visual." in front of their names, or are alone in the file. */
-static const gf_st_tensor *find(const gf_st_file *f, const char *name) {
+static const gf_st_tensor *find_tensor(const gf_st_file *f, const char *name) {
     char full[128];
     snprintf(full, sizeof full, "visual.%s", name);
     const gf_st_tensor *t = gf_st_find(f, full);
@@ -486,7 +468,7 @@ static const gf_st_tensor *find(const gf_st_file *f, const char *name) {
 
 /* Axis `axis` of a tensor; 0: there is none, or none that a network of this program can have. */
 static int32_t axis_of(const gf_st_file *f, const char *name, int rank, int axis) {
-    const gf_st_tensor *t = find(f, name);
+    const gf_st_tensor *t = find_tensor(f, name);
     return t && t->rank == rank && t->shape[axis] > 0 && t->shape[axis] <= 65536 ? (int32_t)t->shape[axis] : 0;
 }
 
@@ -512,7 +494,7 @@ static int read_vit(const gf_st_file *f, gf_config *c) {
     int32_t n = 0;
     for (; n < 256; n++) {
         snprintf(name, sizeof name, "transformer.resblocks.%d.ln_1.weight", (int)n);
-        if (!find(f, name)) break;
+        if (!find_tensor(f, name)) break;
     }
     c->image_layers = n;
     c->image_heads = c->image_width / HEAD_WIDTH;
@@ -536,15 +518,13 @@ static int read_resnet(const gf_st_file *f, const gf_dataset *data, gf_config *c
     const int32_t kernel = axis_of(f, "conv1.weight", 4, 2), dim = axis_of(f, "proj.weight", 2, 0);
     if (dim) set_clip(c), c->embed_dim = dim;
     c->stem = kernel == 3;
-    if (!find(f, "layer4.0.conv1.weight")) c->arch = GF_ARCH_RESNET8;
-    else if (find(f, "layer1.0.conv3.weight")) c->arch = GF_ARCH_RESNET50;
-    else c->arch = find(f, "layer3.5.conv1.weight") ? GF_ARCH_RESNET34 : GF_ARCH_RESNET18;
+    if (!find_tensor(f, "layer4.0.conv1.weight")) c->arch = GF_ARCH_RESNET8;
+    else if (find_tensor(f, "layer1.0.conv3.weight")) c->arch = GF_ARCH_RESNET50;
+    else c->arch = find_tensor(f, "layer3.5.conv1.weight") ? GF_ARCH_RESNET34 : GF_ARCH_RESNET18;
     const gf_sizes sizes = c->stem ? gf_dataset_sizes(data) : (gf_sizes){0};
     c->size = c->stem ? gf_sizes_default_view(&sizes) : GF_SIZES_VIEW;
-    return (kernel == 3 || kernel == 7) && find(f, "layer1.0.conv1.weight") != NULL;
+    return (kernel == 3 || kernel == 7) && find_tensor(f, "layer1.0.conv1.weight") != NULL;
 }
-
-/* ----- files of no network ----- */
 
 /* Characters in front of the names of all tensors of a ResNet or ViT, as in "encoder.layer1.0.conv1.weight"; 0: none. */
 static int prefix_of(const gf_st_file *f, const char **of) {
@@ -558,22 +538,18 @@ static int prefix_of(const gf_st_file *f, const char **of) {
     return 0;
 }
 
-static const char *missing_of_resnet(const gf_st_file *f) {
-    static const char *const every[] = {"conv1.weight", "layer1.0.conv1.weight"};
-    if (!find(f, "layer2.0.conv1.weight")) return NULL; /* no ResNet */
-    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-        if (!find(f, every[i])) return every[i];
-    return NULL;
-}
-
 static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_request *request, const gf_dataset *data,
                                gf_config *c) {
     char arch[32];
-    const int known = find(f, "class_embedding")                 ? read_vit(f, c)
-                      : find(f, "attnpool.positional_embedding") ? read_clip_resnet(f, c)
-                                                                 : read_resnet(f, data, c);
+    const int known = find_tensor(f, "class_embedding")                 ? read_vit(f, c)
+                      : find_tensor(f, "attnpool.positional_embedding") ? read_clip_resnet(f, c)
+                                                                        : read_resnet(f, data, c);
     if (!known) {
-        const char *name, *missing = missing_of_resnet(f);
+        const char *name, *missing = NULL;
+        if (find_tensor(f, "layer2.0.conv1.weight")) /* a ResNet, which has these */
+            missing = !find_tensor(f, "conv1.weight")            ? "conv1.weight"
+                      : !find_tensor(f, "layer1.0.conv1.weight") ? "layer1.0.conv1.weight"
+                                                                 : NULL;
         const int prefix = prefix_of(f, &name);
         FAIL_IF(err, missing, GLOFND_E_FORMAT,
                 "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path,

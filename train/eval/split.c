@@ -11,8 +11,6 @@
 
 /* ----- samples in the order of a keyed permutation, each class up to its quota ----- */
 
-#define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
-
 glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
     FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "the share is %g; expected a number in (0, 1]",
             d->share);
@@ -29,7 +27,7 @@ glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const i
     for (int32_t c = 0; c < classes; c++) {
         if (quota[c] == 0) continue;
         d->classes++;
-        quota[c] = (int64_t)(d->share * (double)quota[c] + ROUNDING);
+        quota[c] = (int64_t)(d->share * (double)quota[c] + 1e-9); /* 0.1 of 30 are 3, although 0.1 is not exact */
         if (quota[c] > 0 || !d->at_least_one) continue;
         quota[c] = 1;
         d->raised++;
@@ -66,7 +64,7 @@ void gf_samples_free(gf_samples *p) {
 }
 
 /* All samples of the dataset that have a label. several: all samples, and their positions for labels. */
-static glofnd_status labelled(gf_error *err, const gf_dataset *data, int several, gf_samples *out) {
+static glofnd_status labelled_samples(gf_error *err, const gf_dataset *data, int several, gf_samples *out) {
     const int64_t n = gf_dataset_describe(data).n;
     TRY(samples_alloc(err, out, data, n));
     for (int64_t i = 0; i < n; i++) {
@@ -127,20 +125,6 @@ static int labels_agree(const gf_split *s) {
     return 1;
 }
 
-/* Training classes with a name, sorted by name. */
-static glofnd_status list_classes(gf_error *err, const gf_dataset *data, named_class **out, size_t *n) {
-    const int32_t classes = gf_dataset_describe(data).classes;
-    *n = 0;
-    *out = malloc(((size_t)classes + 1) * sizeof **out);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %d classes", (int)classes);
-    for (int32_t c = 0; c < classes; c++) {
-        const char *name = gf_dataset_class(data, c);
-        if (name) (*out)[(*n)++] = (named_class){name, c};
-    }
-    qsort(*out, *n, sizeof **out, by_name);
-    return GLOFND_OK;
-}
-
 static glofnd_status find_class(gf_error *err, const gf_split *s, const named_class *list, size_t n, int32_t *label) {
     const named_class wanted = {.name = gf_dataset_class(s->test.data, *label)};
     if (!wanted.name) return GLOFND_OK;
@@ -156,25 +140,14 @@ static glofnd_status find_class(gf_error *err, const gf_split *s, const named_cl
     return GLOFND_OK;
 }
 
-static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label, const uint8_t *known) {
-    const char *name = gf_dataset_class(s->train.data, label);
-    if (!name) name = gf_dataset_class(s->test.data, label);
-    FAIL_IF(err, label >= s->classes || !known[label], GLOFND_E_ARGUMENT,
-            "class %d%s%.100s%s of the test samples has no training sample; a part of each class is DATA?fraction=0.1",
-            (int)label, name ? " (" : "", name ? name : "", name ? ")" : "");
-    return GLOFND_OK;
-}
-
-/* ----- init ----- */
-
-static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split *s) {
+static glofnd_status open_split(gf_error *err, const gf_split_spec *spec, gf_split *s) {
     TRY(gf_dataset_open(err, spec->data, &s->data));
     s->several = spec->several && gf_dataset_several(s->data, 0) != NULL;
-    TRY(labelled(err, s->data, s->several, &s->train));
+    TRY(labelled_samples(err, s->data, s->several, &s->train));
     FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     if (spec->test) {
-        const int test_count = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
-        FAIL_IF(err, test_count < 0 || (size_t)test_count >= sizeof s->test_name, GLOFND_E_ARGUMENT,
+        const int length = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
+        FAIL_IF(err, length < 0 || (size_t)length >= sizeof s->test_name, GLOFND_E_ARGUMENT,
                 "the SPEC of the test samples is too long");
     } else if (spec->held_out || !gf_dataset_test_spec(s->data, s->test_name, sizeof s->test_name)) {
         s->test_name[0] = 0;
@@ -184,36 +157,52 @@ static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split
         TRY(gf_dataset_open(err, s->test_name, &s->test_data));
         FAIL_IF(err, s->several && !gf_dataset_several(s->test_data, 0), GLOFND_E_ARGUMENT,
                 "images of %.200s have several classes, those of %.200s one", spec->data, s->test_name);
-        TRY(labelled(err, s->test_data, s->several, &s->test));
+        TRY(labelled_samples(err, s->test_data, s->several, &s->test));
     }
     s->classes = s->several ? gf_dataset_describe(s->data).classes : 0;
     if (s->several) return GLOFND_OK;
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     FAIL_IF(err, s->test.n == 0, GLOFND_E_ARGUMENT, "no test sample has a label");
-    /* Gives test labels the training set's numbers, by class name: a test set may lack classes, or have them in a different order.
- * Where one of the two has no names, the numbers stay. */
+    /* Gives test labels the training set's numbers, by class name: a test set may lack classes, or have them in a different
+     * order. Where one of the two has no names, the numbers stay. */
     named_class *list = NULL;
     size_t n = 0;
     if (!labels_agree(s)) {
-        glofnd_status renumber_status = list_classes(err, s->train.data, &list, &n);
-        for (int64_t i = 0; n > 0 && i < s->test.n && renumber_status == GLOFND_OK; i++)
-            renumber_status = find_class(err, s, list, n, &s->test.label[i]);
+        const int32_t classes = gf_dataset_describe(s->train.data).classes;
+        list = malloc(((size_t)classes + 1) * sizeof *list);
+        FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for %d classes", (int)classes);
+        for (int32_t c = 0; c < classes; c++) {
+            const char *name = gf_dataset_class(s->train.data, c);
+            if (name) list[n++] = (named_class){name, c};
+        }
+        qsort(list, n, sizeof *list, by_name);
+        for (int64_t i = 0; n > 0 && i < s->test.n && status == GLOFND_OK; i++)
+            status = find_class(err, s, list, n, &s->test.label[i]);
         free(list);
-        TRY(renumber_status);
+        TRY(status);
     }
     for (int64_t i = 0; i < s->train.n; i++) s->classes = s->train.label[i] >= s->classes ? s->train.label[i] + 1 : s->classes;
     uint8_t *known = calloc((size_t)s->classes, 1);
     FAIL_IF(err, !known, GLOFND_E_MEMORY, "no memory for %d classes", (int)s->classes);
     for (int64_t i = 0; i < s->train.n; i++) known[s->train.label[i]] = 1;
-    for (int64_t i = 0; i < s->test.n && status == GLOFND_OK; i++) status = check_class(err, s, s->test.label[i], known);
+    for (int64_t i = 0; i < s->test.n && status == GLOFND_OK; i++) {
+        const int32_t label = s->test.label[i];
+        const char *name = gf_dataset_class(s->train.data, label);
+        if (!name) name = gf_dataset_class(s->test.data, label);
+        if (label >= s->classes || !known[label])
+            status = gf_fail(err, GLOFND_E_ARGUMENT,
+                             "class %d%s%.100s%s of the test samples has no training sample; a part of each class is "
+                             "DATA?fraction=0.1",
+                             (int)label, name ? " (" : "", name ? name : "", name ? ")" : "");
+    }
     free(known);
     return status;
 }
 
 glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out) {
     *out = (gf_split){0};
-    const glofnd_status status = open_all(err, spec, out);
+    const glofnd_status status = open_split(err, spec, out);
     if (status != GLOFND_OK) gf_split_free(out);
     return status;
 }
@@ -234,35 +223,21 @@ void gf_split_free(gf_split *s) {
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
+/* clang-format off */
 static const gf_probe_protocol probes[] = {
     {.name = "paper", .text = "AdamW, lr 0.1, cosine", .adamw = 1, .lr = 0.1, .momentum = 0.9, .batch = 1024, .patience = 100},
-    {.name = "official",
-     .text = "SGD, momentum 0.9, lr 0.1 batch / 256, cosine",
-     .lr = 0.1,
-     .lr_by_batch = 1,
-     .momentum = 0.9,
-     .batch = 1024,
-     .patience = 100},
+    {.name = "official", .text = "SGD, momentum 0.9, lr 0.1 batch / 256, cosine", .lr = 0.1, .lr_by_batch = 1, .momentum = 0.9,
+     .batch = 1024, .patience = 100},
 };
 
 static const gf_transfer_protocol transfers[] = {
-    {.name = "paper",
-     .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised",
-     .unit = 1,
-     .standard = 1,
-     .lowest = 1e-6,
-     .highest = 1e5,
-     .iterations = 500},
-    {.name = "official",
-     .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised",
-     .unit = 1,
-     .standard = 1,
-     .inverse = 1,
-     .lowest = 1e-6,
-     .highest = 1e5,
-     .iterations = 500},
+    {.name = "paper", .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1, .lowest = 1e-6,
+     .highest = 1e5, .iterations = 500},
+    {.name = "official", .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1,
+     .inverse = 1, .lowest = 1e-6, .highest = 1e5, .iterations = 500},
     {.name = "raw", .text = "l2 in 1e-6 .. 1e5, features as they are", .lowest = 1e-6, .highest = 1e5, .iterations = 500},
 };
+/* clang-format on */
 
 const gf_probe_protocol *gf_probe_protocol_at(int i) { return i >= 0 && i < COUNT(probes) ? &probes[i] : NULL; }
 const gf_transfer_protocol *gf_transfer_protocol_at(int i) { return i >= 0 && i < COUNT(transfers) ? &transfers[i] : NULL; }

@@ -1,4 +1,4 @@
-/* stats.c - see stats.h. */
+/* stats.c - statistics over runs, and average precision; see split.h. */
 #include "eval/split.h"
 
 #include <float.h>
@@ -18,7 +18,7 @@ double gf_std(const double *x, int64_t n) {
     return n > 1 ? sqrt(square / (double)(n - 1)) : NAN;
 }
 
-/* ----- the paired t-test of stats.h, with the incomplete beta function for Student's distribution ----- */
+/* ----- the paired t-test, with the incomplete beta function for Student's distribution ----- */
 
 /* The fraction divides by this. */
 static double away_from_zero(double x) { return fabs(x) < DBL_MIN / DBL_EPSILON ? DBL_MIN / DBL_EPSILON : x; }

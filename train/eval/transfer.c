@@ -1,4 +1,4 @@
-/* transfer.c - */
+/* transfer.c - see transfer.h: logistic regression, then transfer with one class per image and with several. */
 #include "eval/transfer.h"
 
 #include <limits.h>
@@ -9,10 +9,7 @@
 #include "eval/linear.h"
 #include "eval/split.h"
 
-/* ----- logistic regression ----- */
-
-/* Liblbfgs moves the weights in double; loss and gradient come from
- * linear_classifier.h.
+/* ----- logistic regression: liblbfgs moves the weights in double; loss and gradient come from linear.h -----
  *
  * Its vector holds [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and the
  * length is a multiple of what vectorised builds of the library need.
@@ -20,9 +17,6 @@
 
 #ifdef GF_HAVE_LBFGS
 #include <lbfgs.h>
-
-#define HISTORY 10 /* pairs of steps and gradients, as in scikit-learn */
-#define STOP 1     /* return value that stops liblbfgs */
 
 typedef struct search {
     gf_logistic *o;
@@ -66,20 +60,14 @@ static int after_iteration(void *user, const double *x, const double *g, const d
     for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i]));
     s->o->gradient = max;
     if (s->o->progress) s->o->progress(s->o->user, k);
-    return s->o->gradient <= s->o->tolerance || s->not_finite ? STOP : 0;
-}
-
-/* Codes of a search that rounding keeps from descending further: it has converged. */
-static int stopped_by_rounding(int code) {
-    return code == LBFGSERR_ROUNDING_ERROR || code == LBFGSERR_MINIMUMSTEP || code == LBFGSERR_MAXIMUMLINESEARCH ||
-           code == LBFGSERR_WIDTHTOOSMALL || code == LBFGSERR_INCREASEGRADIENT;
+    return s->o->gradient <= s->o->tolerance || s->not_finite;
 }
 
 static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
     lbfgs_parameter_t p;
     double f = 0.0;
     lbfgs_parameter_init(&p);
-    p.m = HISTORY;
+    p.m = 10;        /* pairs of steps and gradients, as in scikit-learn */
     p.epsilon = 0.0; /* after_iteration() decides */
     p.max_iterations = (int)s->o->iterations;
     for (int64_t i = 0; i < s->plane; i++) x[i] = (double)s->m->weight[i];
@@ -88,15 +76,17 @@ static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
     const int code = lbfgs(n, x, &f, objective, after_iteration, s, &p);
     FAIL_IF(err, s->not_finite, GLOFND_E_NUMERIC, "the loss of the logistic regression is not finite: a feature is not finite");
     FAIL_IF(err, code == LBFGSERR_OUTOFMEMORY, GLOFND_E_MEMORY, "no memory for L-BFGS over %d weights", n);
-    FAIL_IF(err, code < 0 && code != LBFGSERR_MAXIMUMITERATION && !stopped_by_rounding(code), GLOFND_E_NUMERIC,
-            "L-BFGS failed with code %d", code);
+    /* Rounding keeps a search from descending further: it has converged. */
+    const int rounded = code == LBFGSERR_ROUNDING_ERROR || code == LBFGSERR_MINIMUMSTEP || code == LBFGSERR_MAXIMUMLINESEARCH ||
+                        code == LBFGSERR_WIDTHTOOSMALL || code == LBFGSERR_INCREASEGRADIENT;
+    FAIL_IF(err, code < 0 && code != LBFGSERR_MAXIMUMITERATION && !rounded, GLOFND_E_NUMERIC, "L-BFGS failed with code %d", code);
     set_weights(s, x);
     s->o->converged = code != LBFGSERR_MAXIMUMITERATION;
     if (s->o->done == 0) s->o->objective = f;
     return GLOFND_OK;
 }
 
-static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
+static glofnd_status fit_lbfgs(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
     search s = {.o = o, .f = f, .m = m, .plane = m->rows * m->ld};
     const int64_t n = s.plane + (m->rows + 15) / 16 * 16;
     FAIL_IF(err, n > INT_MAX, GLOFND_E_ARGUMENT, "%lld weights are too many for L-BFGS", (long long)n);
@@ -110,7 +100,7 @@ static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf
 
 #include "util/machine.h"
 
-static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
+static glofnd_status fit_lbfgs(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
     (void)o, (void)f, (void)m;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "logistic regression needs L-BFGS: " GF_LEFT_OUT("liblbfgs", "liblbfgs-dev"));
 }
@@ -129,12 +119,10 @@ glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *
     o->done = o->evaluations = 0;
     o->objective = o->gradient = NAN;
     o->converged = 0;
-    return fit(err, o, f, m);
+    return fit_lbfgs(err, o, f, m);
 }
 
-/* ----- learning ----- */
-
-#define TOLERANCE 1e-4
+/* ----- fits at all strengths ----- */
 
 typedef struct fit_progress {
     const gf_transfer *t;
@@ -146,24 +134,18 @@ static void report_iteration(void *user, int64_t iteration) {
     if (w->t->progress) w->t->progress(w->t->user, w->fit, w->fits, iteration);
 }
 
-/* ----- fits ----- */
-
-static glofnd_status sweep(gf_error *err, gf_transfer *t, fit_progress *w, gf_linear *m, const gf_features *train,
-                           const gf_features *test, int32_t *rank, double *score) {
-    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, w->fit++) {
-        gf_logistic o = {
-            .l2 = t->l2[i],
-            .tolerance = t->tolerance > 0.0 ? t->tolerance : TOLERANCE,
-            .iterations = t->protocol->iterations,
-            .progress = report_iteration,
-            .user = w,
-        };
-        TRY(gf_logistic_fit(err, &o, train, m));
-        t->unfinished += !o.converged;
-        gf_linear_rank(m, test, rank);
-        if (t->scoring == GF_SCORE_MEAN) TRY(gf_rank_mean_per_class(err, test, rank, &score[i]));
-        else score[i] = gf_rank_top(rank, test->n, 1);
-    }
+/* From the weights of m, the solution of the strength before. */
+static glofnd_status fit_strength(gf_error *err, gf_transfer *t, fit_progress *w, int i, const gf_features *train, gf_linear *m) {
+    gf_logistic o = {
+        .l2 = t->l2[i],
+        .tolerance = t->tolerance > 0.0 ? t->tolerance : 1e-4,
+        .iterations = t->protocol->iterations,
+        .progress = report_iteration,
+        .user = w,
+    };
+    TRY(gf_logistic_fit(err, &o, train, m));
+    t->unfinished += !o.converged;
+    w->fit++;
     return GLOFND_OK;
 }
 
@@ -174,7 +156,13 @@ static glofnd_status fit_all(gf_error *err, gf_transfer *t, fit_progress *w, con
     int32_t *rank = malloc((size_t)test->n * sizeof *rank);
     FAIL_IF(err, !rank, GLOFND_E_MEMORY, "no memory for %lld ranks", (long long)test->n);
     glofnd_status status = gf_linear_create(err, train->dim, t->classes, t->threads, &m);
-    if (status == GLOFND_OK) status = sweep(err, t, w, m, train, test, rank, score);
+    for (int i = 0; i < GF_TRANSFER_STRENGTHS && status == GLOFND_OK; i++) {
+        status = fit_strength(err, t, w, i, train, m);
+        if (status != GLOFND_OK) break;
+        gf_linear_rank(m, test, rank);
+        if (t->scoring == GF_SCORE_MEAN) status = gf_rank_mean_per_class(err, test, rank, &score[i]);
+        else score[i] = gf_rank_top(rank, test->n, 1);
+    }
     gf_linear_free(m);
     free(rank);
     return status;
@@ -229,41 +217,25 @@ glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train,
     return status;
 }
 
-/* ----- several ----- */
-
-/* Transfer to a dataset whose images have several classes: a logistic regression per class, scored by the
- * mean over classes of the 11-point average precision. See transfer_learning.h. */
+/* ----- images of several classes: a regression per class, scored by the mean over classes of the 11-point average precision ----- */
 
 typedef struct several_fit {
     gf_transfer *t;
+    fit_progress progress;
     const gf_features *train, *test;
     const uint8_t *train_mark, *test_mark; /* [n][classes] */
     const uint8_t *use;                    /* [train->n] 1: a row to fit on */
     gf_features rows;                      /* rows that count for a class, with labels 0 and 1 */
     double *score;                         /* [test->n] */
     uint8_t *positive;                     /* [test->n] */
-    int64_t fit, fits;
 } several_fit;
-
-static void several_report_iteration(void *user, int64_t iteration) {
-    const several_fit *s = user;
-    if (s->t->progress) s->t->progress(s->t->user, s->fit, s->fits, iteration);
-}
 
 static glofnd_status fit_class(gf_error *err, several_fit *s, int64_t c, gf_linear *m, double *score) {
     const int64_t classes = s->t->classes;
     for (int64_t i = 0; i < s->test->n; i++) s->positive[i] = s->test_mark[i * classes + c];
-    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, s->fit++) {
-        gf_logistic o = {
-            .l2 = s->t->l2[i],
-            .tolerance = s->t->tolerance > 0.0 ? s->t->tolerance : TOLERANCE,
-            .iterations = s->t->protocol->iterations,
-            .progress = several_report_iteration,
-            .user = s,
-        };
+    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++) {
         double precision;
-        TRY(gf_logistic_fit(err, &o, &s->rows, m));
-        s->t->unfinished += !o.converged;
+        TRY(fit_strength(err, s->t, &s->progress, i, &s->rows, m));
         const float *no = m->weight, *yes = m->weight + m->ld;
         for (int64_t j = 0; j < s->test->n; j++) {
             const float *x = s->test->x + j * s->test->dim;
@@ -308,7 +280,7 @@ static glofnd_status fit_both(gf_error *err, several_fit *s, const uint8_t *held
     gf_transfer *t = s->t;
     TRY(fit_classes(err, s, t->score));
     t->best = argmax(t->score);
-    if (s->fits == GF_TRANSFER_STRENGTHS * t->classes) return GLOFND_OK;
+    if (s->progress.fits == GF_TRANSFER_STRENGTHS * t->classes) return GLOFND_OK;
     const gf_features all = *s->train;
     uint8_t *mark = malloc((size_t)all.n * (size_t)t->classes + 1);
     FAIL_IF(err, !mark, GLOFND_E_MEMORY, "no memory for the labels of %lld rows", (long long)all.n);
@@ -325,7 +297,7 @@ static glofnd_status fit_both(gf_error *err, several_fit *s, const uint8_t *held
 }
 
 /* Every `share` of the rows; labels do not matter. */
-static glofnd_status draw_validation(gf_error *err, const gf_transfer *t, int64_t n, uint8_t *held, int64_t *count) {
+static glofnd_status draw_rows(gf_error *err, const gf_transfer *t, int64_t n, uint8_t *held, int64_t *count) {
     gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
     int32_t *zeros = calloc((size_t)n + 1, sizeof *zeros);
     FAIL_IF(err, !zeros, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)n);
@@ -337,7 +309,8 @@ static glofnd_status draw_validation(gf_error *err, const gf_transfer *t, int64_
 
 glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t classes, gf_features *train,
                                       const uint8_t *train_mark, gf_features *test, const uint8_t *test_mark) {
-    several_fit s = {.t = t, .train = train, .test = test, .train_mark = train_mark, .test_mark = test_mark};
+    several_fit s = {
+        .t = t, .progress = {.t = t}, .train = train, .test = test, .train_mark = train_mark, .test_mark = test_mark};
     const int64_t most = train->n > test->n ? train->n : test->n;
     int64_t held_count = 0;
     FAIL_IF(err, train->dim != test->dim || classes < 1, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
@@ -355,8 +328,8 @@ glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t cla
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)most);
     if (status == GLOFND_OK) {
         memset(use, 1, (size_t)train->n);
-        if (t->validation > 0.0) status = draw_validation(err, t, train->n, held, &held_count);
-        s.fits = GF_TRANSFER_STRENGTHS * classes * (held_count > 0 ? 2 : 1);
+        if (t->validation > 0.0) status = draw_rows(err, t, train->n, held, &held_count);
+        s.progress.fits = GF_TRANSFER_STRENGTHS * classes * (held_count > 0 ? 2 : 1);
     }
     if (status == GLOFND_OK) status = fit_both(err, &s, held, use);
     gf_features_free(&s.rows);

@@ -1,14 +1,9 @@
-/* transfer.h - */
+/* transfer.h - transfer learning: logistic regression on features of a different dataset, over a range of l2 strengths. */
 #pragma once
 
 #include "data/official/known_datasets.h"
 #include "eval/linear.h"
 #include "eval/split.h"
-
-/* ----- learning ----- */
-
-/* Transfer learning: logistic regression on features of a different dataset, over a range of l2
- * strengths. */
 
 typedef struct gf_transfer {
     const gf_transfer_protocol *protocol;

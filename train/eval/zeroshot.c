@@ -1,4 +1,4 @@
-/* zeroshot.c - see zeroshot.h. */
+/* zeroshot.c - see zeroshot.h: prompts, classification by them, retrieval, associations, the tasks of DataComp. */
 #include "eval/zeroshot.h"
 
 #include <ctype.h>
@@ -13,14 +13,10 @@
 
 /* ----- prompts of classes: names and templates, from untrusted files ----- */
 
-#define FILE_MAX ((uint64_t)64 << 20)
-
 void gf_prompts_free(gf_prompts *p) {
     gf_string_list_free(&p->classes);
     gf_string_list_free(&p->templates);
 }
-
-/* ----- lines of a file ----- */
 
 static int is_blank(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -47,14 +43,12 @@ static glofnd_status add_lines(gf_error *err, const char *path, const char *text
 static glofnd_status read_lines(gf_error *err, const char *path, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read_text(err, path, FILE_MAX, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read_text(err, path, (uint64_t)64 << 20, &bytes, &capacity, &size);
     const size_t mark = status == GLOFND_OK && size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark */
     if (status == GLOFND_OK) status = add_lines(err, path, (const char *)bytes + mark, size - mark, out);
     free(bytes);
     return status;
 }
-
-/* ----- templates ----- */
 
 static const char *const own_templates[] = {
     "a photo of a {}.", "a photo of the {}.", "a picture of a {}.",    "an image of a {}.",
@@ -64,19 +58,16 @@ static const char *const own_templates[] = {
 /* Bytes of a gap for the class name that the text begins with, {} or {c} as clip_benchmark writes it; 0: none. */
 static size_t gap_at(const char *text) { return strncmp(text, "{}", 2) == 0 ? 2 : strncmp(text, "{c}", 3) == 0 ? 3 : 0; }
 
-static const char *gap_of(const char *text) {
-    while (*text && !gap_at(text)) text++;
-    return *text ? text : NULL;
-}
-
 static glofnd_status read_templates(gf_error *err, const char *path, gf_string_list *out) {
     if (path) TRY(read_lines(err, path, out));
     for (size_t i = 0; !path && i < sizeof own_templates / sizeof *own_templates; i++)
         TRY(gf_string_list_add(err, out, own_templates[i], strlen(own_templates[i])));
-    for (int64_t i = 0; i < out->n; i++)
-        FAIL_IF(err, !gap_of(gf_string_list_get(out, i)), GLOFND_E_FORMAT,
-                "%.300s, line %lld has no {} or {c} for the class name: \"%.60s\"", path, (long long)i + 1,
-                gf_string_list_get(out, i));
+    for (int64_t i = 0; i < out->n; i++) {
+        const char *template = gf_string_list_get(out, i), *at = template;
+        while (*at && !gap_at(at)) at++;
+        FAIL_IF(err, !*at, GLOFND_E_FORMAT, "%.300s, line %lld has no {} or {c} for the class name: \"%.60s\"", path,
+                (long long)i + 1, template);
+    }
     return GLOFND_OK;
 }
 
@@ -101,8 +92,6 @@ size_t gf_prompt_fill(const char *template, const char *name, char *out, size_t 
     if (bytes) out[n < bytes ? n : bytes - 1] = 0;
     return n;
 }
-
-/* ----- classes ----- */
 
 /* A WordNet id, as ImageNet's folders are called; it says nothing to a text encoder. */
 static int is_wordnet_id(const char *name, size_t n) {
@@ -182,37 +171,32 @@ glofnd_status gf_prompts_classes(gf_error *err, const gf_dataset *data, const ch
     return status;
 }
 
-/* ----- zeroshot ----- */
+/* ----- the classifier ----- */
 
 enum { PART = 512 }; /* prompts encoded at a time, but at least those of one class */
-
-/* ----- classes ----- */
 
 glofnd_status gf_zeroshot_average(gf_error *err, const float *z, int64_t classes, int64_t templates, int64_t dim, float *out) {
     double *sum = malloc((size_t)dim * sizeof *sum);
     FAIL_IF(err, !sum, GLOFND_E_MEMORY, "no memory for an embedding of %lld numbers", (long long)dim);
     for (int64_t c = 0; c < classes; c++) {
-        /* sum: scratch [dim]. */
-        const float *class_z = z + c * templates * dim;
-        float *class_out = out + c * dim;
         double square = 0.0;
         for (int64_t i = 0; i < dim; i++) sum[i] = 0.0;
         for (int64_t t = 0; t < templates; t++) {
             /* sum += x / |x|; zeros add nothing. */
-            const float *x = class_z + t * dim;
-            double unit_square = 0.0;
-            for (int64_t i = 0; i < dim; i++) unit_square += (double)x[i] * (double)x[i];
-            const double scale = unit_square > 0.0 ? 1.0 / sqrt(unit_square) : 0.0;
+            const float *x = z + (c * templates + t) * dim;
+            double length = 0.0;
+            for (int64_t i = 0; i < dim; i++) length += (double)x[i] * (double)x[i];
+            const double scale = length > 0.0 ? 1.0 / sqrt(length) : 0.0;
             for (int64_t i = 0; i < dim; i++) sum[i] += scale * (double)x[i];
         }
         for (int64_t i = 0; i < dim; i++) square += sum[i] * sum[i];
-        for (int64_t i = 0; i < dim; i++) class_out[i] = square > 0.0 ? (float)(sum[i] / sqrt(square)) : 0.0f;
+        for (int64_t i = 0; i < dim; i++) out[c * dim + i] = square > 0.0 ? (float)(sum[i] / sqrt(square)) : 0.0f;
     }
     free(sum);
     return GLOFND_OK;
 }
 
-typedef struct encoding {
+typedef struct prompt_encoding {
     gf_error *err;
     gf_run_encoder *e;
     const gf_prompts *p;
@@ -221,40 +205,38 @@ typedef struct encoding {
     int32_t *token; /* [part][templates][context] */
     float *z;       /* [part][templates][dim] */
     float *out;     /* [classes][dim] */
-} encoding;
+} prompt_encoding;
 
-static glofnd_status encode_classes(encoding *x) {
-    const int64_t classes = x->p->classes.n, dim = gf_run_encoder_dim(x->e);
-    const size_t prompts = (size_t)(x->part * x->p->templates.n);
-    x->token = malloc(prompts * (size_t)gf_run_encoder_config(x->e)->context * sizeof *x->token);
+static glofnd_status encode_classes(prompt_encoding *x) {
+    const int64_t classes = x->p->classes.n, templates = x->p->templates.n, dim = gf_run_encoder_dim(x->e);
+    const int context = gf_run_encoder_config(x->e)->context;
+    const size_t prompts = (size_t)(x->part * templates);
+    x->token = malloc(prompts * (size_t)context * sizeof *x->token);
     x->z = malloc(prompts * (size_t)dim * sizeof *x->z);
     x->out = malloc((size_t)(classes * dim) * sizeof *x->out);
     FAIL_IF(x->err, !x->token || !x->z || !x->out, GLOFND_E_MEMORY, "no memory for the prompts of %lld classes",
             (long long)classes);
-    for (int64_t c = 0; c < classes; c += x->part) {
-        const int64_t part_classes = classes - c < x->part ? classes - c : x->part;
-        const int64_t templates = x->p->templates.n, part_dim = gf_run_encoder_dim(x->e),
-                      context = gf_run_encoder_config(x->e)->context;
-        for (int64_t i = 0; i < part_classes * templates; i++) {
-            const int64_t part_c = c + i / templates;
-            int32_t *token = x->token + i * context;
+    for (int64_t first = 0; first < classes; first += x->part) {
+        const int64_t part = classes - first < x->part ? classes - first : x->part;
+        for (int64_t i = 0; i < part * templates; i++) {
+            const int64_t c = first + i / templates;
             char text[2 * GF_PROMPT_MAX];
             int count;
-            const char *name = gf_string_list_get(&x->p->classes, part_c);
+            const char *name = gf_string_list_get(&x->p->classes, c);
             const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, i % templates), name, text, sizeof text);
             FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a prompt of class %lld, '%.60s', has more than %zu bytes",
-                    (long long)part_c, name, sizeof text - 1);
-            TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, gf_run_encoder_config(x->e)->context,
-                              token, &count));
+                    (long long)c, name, sizeof text - 1);
+            TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, context, x->token + i * context,
+                              &count));
         }
-        TRY(gf_run_encoder_tokens(x->err, x->e, x->token, part_classes * templates, x->z));
-        TRY(gf_zeroshot_average(x->err, x->z, part_classes, templates, part_dim, x->out + c * part_dim));
+        TRY(gf_run_encoder_tokens(x->err, x->e, x->token, part * templates, x->z));
+        TRY(gf_zeroshot_average(x->err, x->z, part, templates, dim, x->out + first * dim));
     }
     return GLOFND_OK;
 }
 
 glofnd_status gf_zeroshot_classifier(gf_error *err, gf_run_encoder *text, const gf_prompts *p, float **out) {
-    encoding x = {.err = err, .e = text, .p = p};
+    prompt_encoding x = {.err = err, .e = text, .p = p};
     *out = NULL;
     FAIL_IF(err, p->classes.n < 1 || p->templates.n < 1, GLOFND_E_ARGUMENT, "no class or no template");
     x.part = p->templates.n < PART ? PART / p->templates.n : 1;
@@ -278,14 +260,13 @@ static int place_of(const int64_t *best, int k, int32_t label) {
 }
 
 /* best [n][k]; right, all, chosen: zeroed scratch [classes]. */
-static void score(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, int64_t *chosen,
-                  gf_zeroshot *out) {
+static void score_classes(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, int64_t *chosen,
+                          gf_zeroshot *out) {
     for (int64_t i = 0; i < images->n; i++) {
         const int32_t label = images->label[i];
         if (label < 0) continue;
         const int place = place_of(best + i * k, k, label);
-        all[label]++;
-        right[label] += place == 0;
+        all[label]++, right[label] += place == 0;
         if (best[i * k] >= 0) chosen[best[i * k]]++;
         out->n++;
         out->top1 += place == 0;
@@ -306,8 +287,8 @@ typedef struct group_count {
     int64_t n, top1, top5;
 } group_count;
 
-static glofnd_status score_groups(gf_error *err, const gf_features *images, const int64_t *best, int k,
-                                  const gf_zeroshot_groups *groups, gf_zeroshot *out) {
+static glofnd_status score_by_groups(gf_error *err, const gf_features *images, const int64_t *best, int k,
+                                     const gf_zeroshot_groups *groups, gf_zeroshot *out) {
     int32_t max = -1;
     out->worst_group = out->worst_group5 = NAN;
     for (int64_t i = 0; groups && i < images->n; i++) max = groups->group[i] > max ? groups->group[i] : max;
@@ -348,8 +329,8 @@ glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images,
     int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(3 * (size_t)classes, sizeof *counts);
     glofnd_status status = best && counts ? gf_nearest(err, &rows, &cols, K, &stage, best)
                                           : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
-    if (status == GLOFND_OK) score(images, best, K, counts, counts + classes, counts + 2 * classes, out);
-    if (status == GLOFND_OK) status = score_groups(err, images, best, K, groups, out);
+    if (status == GLOFND_OK) score_classes(images, best, K, counts, counts + classes, counts + 2 * classes, out);
+    if (status == GLOFND_OK) status = score_by_groups(err, images, best, K, groups, out);
     free(best);
     free(counts);
     return status;
@@ -366,12 +347,7 @@ const int gf_recall_at[GF_RECALLS] = {1, 5, 10};
 
 enum { K_MAX = 10 }; /* the largest of gf_recall_at */
 
-/* Counts a query whose first match is at `place` (from 0; K_MAX: none). */
-static void count(gf_recalls *r, int place) {
-    for (int k = 0; k < GF_RECALLS; k++) r->at[k] += place < gf_recall_at[k];
-}
-
-static void finish(gf_recalls *r, int64_t queries) {
+static void finish_recalls(gf_recalls *r, int64_t queries) {
     r->mean = 0.0;
     for (int k = 0; k < GF_RECALLS; k++) {
         r->at[k] /= (double)queries;
@@ -379,39 +355,22 @@ static void finish(gf_recalls *r, int64_t queries) {
     }
 }
 
-static gf_vectors image_vectors(const gf_retrieval_input *in) {
-    return (gf_vectors){.x = in->image, .n = in->images, .dim = in->dim, .name = "embedding of image"};
-}
-
-static gf_vectors text_vectors(const gf_retrieval_input *in) {
-    return (gf_vectors){.x = in->text, .n = in->texts, .dim = in->dim, .name = "embedding of caption"};
-}
-
-static glofnd_status find_images(gf_error *err, const gf_retrieval_input *in, int64_t *best, gf_recalls *out) {
-    const gf_vectors texts = text_vectors(in), images = image_vectors(in);
-    const gf_sweep_job job = gf_sweep_stage(&in->job, "images of captions");
-    TRY(gf_nearest(err, &texts, &images, K_MAX, &job, best));
-    for (int64_t i = 0; i < in->texts; i++) {
-        int place = 0;
-        while (place < K_MAX && best[i * K_MAX + place] != in->owner[i]) place++;
-        count(out, place);
+/* Recalls of captions for their image, or of images for any of their captions; an image without a caption is no query. */
+static glofnd_status rank_queries(gf_error *err, const gf_retrieval_input *in, int by_text, int64_t queries, int64_t *best,
+                                  gf_recalls *out) {
+    const gf_vectors images = {.x = in->image, .n = in->images, .dim = in->dim, .name = "embedding of image"},
+                     texts = {.x = in->text, .n = in->texts, .dim = in->dim, .name = "embedding of caption"};
+    const gf_sweep_job job = gf_sweep_stage(&in->job, by_text ? "images of captions" : "captions of images");
+    TRY(gf_nearest(err, by_text ? &texts : &images, by_text ? &images : &texts, K_MAX, &job, best));
+    for (int64_t i = 0; i < (by_text ? in->texts : in->images); i++, best += K_MAX) {
+        int place = 0; /* of the first match; K_MAX: none */
+        if (by_text)
+            while (place < K_MAX && best[place] != in->owner[i]) place++;
+        else
+            while (place < K_MAX && !(best[place] >= 0 && in->owner[best[place]] == i)) place++;
+        for (int k = 0; k < GF_RECALLS; k++) out->at[k] += place < gf_recall_at[k];
     }
-    finish(out, in->texts);
-    return GLOFND_OK;
-}
-
-/* Images without a caption have no match and do not count as queries. */
-static glofnd_status find_texts(gf_error *err, const gf_retrieval_input *in, int64_t queries, int64_t *best, gf_recalls *out) {
-    const gf_vectors texts = text_vectors(in), images = image_vectors(in);
-    const gf_sweep_job job = gf_sweep_stage(&in->job, "captions of images");
-    TRY(gf_nearest(err, &images, &texts, K_MAX, &job, best));
-    for (int64_t i = 0; i < in->images; i++) {
-        const int64_t *found = best + i * K_MAX;
-        int place = 0;
-        while (place < K_MAX && !(found[place] >= 0 && in->owner[found[place]] == i)) place++;
-        count(out, place);
-    }
-    finish(out, queries);
+    finish_recalls(out, queries);
     return GLOFND_OK;
 }
 
@@ -435,15 +394,15 @@ glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, 
     glofnd_status status =
         best && captions ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory to rank %lld queries", (long long)rows);
     for (int64_t i = 0; status == GLOFND_OK && i < in->texts; i++) out->queries += captions[in->owner[i]]++ == 0;
-    if (status == GLOFND_OK) status = find_images(err, in, best, &out->ir);
-    if (status == GLOFND_OK) status = find_texts(err, in, out->queries, best, &out->tr);
+    if (status == GLOFND_OK) status = rank_queries(err, in, 1, in->texts, best, &out->ir);
+    if (status == GLOFND_OK) status = rank_queries(err, in, 0, out->queries, best, &out->tr);
     if (status == GLOFND_OK) {
         for (int k = 0; k < GF_RECALLS; k++) {
             out->ir_chance.at[k] = chance(in->images, 1, gf_recall_at[k]);
             for (int64_t i = 0; i < in->images; i++) out->tr_chance.at[k] += chance(in->texts, captions[i], gf_recall_at[k]);
         }
-        finish(&out->ir_chance, 1);
-        finish(&out->tr_chance, out->queries);
+        finish_recalls(&out->ir_chance, 1);
+        finish_recalls(&out->tr_chance, out->queries);
     }
     out->mean = 0.5 * (out->ir.mean + out->tr.mean);
     free(best);
@@ -452,13 +411,6 @@ glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, 
 }
 
 /* ----- associations ----- */
-
-/* Number of candidates that come before candidate i. */
-static int64_t rank_of(const double *score, int64_t n, int64_t i) {
-    int64_t rank = 0;
-    for (int64_t k = 0; k < n; k++) rank += score[k] > score[i] || (score[k] == score[i] && k < i);
-    return rank;
-}
 
 void gf_associations_score(const gf_winogavil *w, const float *image, const float *cue, int64_t dim, gf_associations *out) {
     double score[256];
@@ -476,7 +428,11 @@ void gf_associations_score(const gf_winogavil *w, const float *image, const floa
         const uint8_t *associated = w->associated + first;
         int64_t count = 0, both = 0;
         for (int64_t i = 0; i < n; i++) count += associated[i];
-        for (int64_t i = 0; i < n; i++) both += associated[i] && rank_of(score, n, i) < count;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t rank = 0; /* candidates that come before it */
+            for (int64_t j = 0; j < n; j++) rank += score[j] > score[i] || (score[j] == score[i] && j < i);
+            both += associated[i] && rank < count;
+        }
         const double x = (double)both / (double)(2 * count - both);
         out->all += x;
         if (n <= 6) out->few += x, out->few_n++;
@@ -492,70 +448,45 @@ void gf_association_prompt(const char *cue, char *out, size_t bytes) {
     for (size_t i = 1; n > 0 && i < bytes && out[i]; i++) out[i] = (char)tolower((unsigned char)out[i]);
 }
 
-/* Rows scaled to length 1, at the positions of their images; images that cannot be read have zeros. */
-static glofnd_status place_rows(gf_error *err, gf_features *f, int64_t images, float **out) {
-    *out = calloc((size_t)images * (size_t)f->dim, sizeof **out);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)images);
-    gf_features_unit(f);
-    for (int64_t i = 0; i < f->n; i++) memcpy(*out + f->label[i] * f->dim, f->x + i * f->dim, (size_t)f->dim * sizeof **out);
-    return GLOFND_OK;
-}
-
-static glofnd_status run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
-                         const gf_winogavil *w, const gf_encode_spec *report, gf_associations *out) {
-    float *images = NULL, *cues = NULL;
-    FAIL_IF(err, gf_dataset_describe(data).n != w->image.n, GLOFND_E_FORMAT, "the table of WinoGAViL has changed");
-    const int64_t n = gf_dataset_describe(data).n;
-    gf_features f = {0};
-    int64_t *id = malloc((size_t)n * sizeof *id);
-    int32_t *position = malloc((size_t)n * sizeof *position);
-    glofnd_status status = id && position ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld images", (long long)n);
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) id[i] = i, position[i] = (int32_t)i;
-    const gf_encode_spec spec = {.ids = id,
-                                 .id_count = n,
-                                 .labels = position,
-                                 .unreadable = report->unreadable,
-                                 .progress = report->progress,
-                                 .user = report->user};
-    if (status == GLOFND_OK) status = gf_encode_samples(err, image, data, &spec, &f);
-    if (status == GLOFND_OK) status = place_rows(err, &f, n, &images);
-    out->unreadable = n - f.n;
-    gf_features_free(&f);
-    free(id);
-    free(position);
-    if (status == GLOFND_OK) {
-        /* One row per cue. */
-        gf_prompts p = {0};
-        char cues_text[1024];
-        glofnd_status cues_status = gf_string_list_add(err, &p.templates, "{}", 2);
-        for (int64_t i = 0; i < w->cue.n && cues_status == GLOFND_OK; i++) {
-            gf_association_prompt(gf_string_list_get(&w->cue, i), cues_text, sizeof cues_text);
-            cues_status = gf_string_list_add(err, &p.classes, cues_text, strlen(cues_text));
-        }
-        if (cues_status == GLOFND_OK) cues_status = gf_zeroshot_classifier(err, text, &p, &cues);
-        gf_prompts_free(&p);
-        status = cues_status;
-    }
-    if (status == GLOFND_OK) gf_associations_score(w, images, cues, gf_run_encoder_dim(image), out);
-    free(images);
-    free(cues);
-    return status;
-}
-
 glofnd_status gf_associations_run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const char *spec,
                                   const gf_encode_spec *report, gf_associations *out) {
     gf_dataset *data = NULL;
     gf_winogavil w = {0};
+    gf_features f = {0};
+    gf_prompts p = {0}; /* one for each cue */
+    char prompt[1024];
+    float *cues = NULL;
+    int32_t *readable = NULL;
     *out = (gf_associations){0};
     glofnd_status status = gf_dataset_open(err, spec, &data);
     if (status == GLOFND_OK) status = gf_winogavil_read(err, gf_dataset_root(data), &w);
-    if (status == GLOFND_OK) status = run(err, image, text, data, &w, report, out);
+    const int64_t n = data ? gf_dataset_describe(data).n : 0;
+    if (status == GLOFND_OK && n != w.image.n) status = gf_fail(err, GLOFND_E_FORMAT, "the table of WinoGAViL has changed");
+    if (status == GLOFND_OK && !(readable = calloc((size_t)n + 1, sizeof *readable)))
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld images", (long long)n);
+    /* Unreadable images are rows of zeros without label. */
+    const gf_encode_spec aligned = {
+        .labels = readable, .aligned = 1, .unreadable = report->unreadable, .progress = report->progress, .user = report->user};
+    if (status == GLOFND_OK) status = gf_encode_samples(err, image, data, &aligned, &f);
+    for (int64_t i = 0; i < f.n; i++) out->unreadable += f.label[i] < 0;
+    gf_features_unit(&f);
+    if (status == GLOFND_OK) status = gf_string_list_add(err, &p.templates, "{}", 2);
+    for (int64_t i = 0; i < w.cue.n && status == GLOFND_OK; i++) {
+        gf_association_prompt(gf_string_list_get(&w.cue, i), prompt, sizeof prompt);
+        status = gf_string_list_add(err, &p.classes, prompt, strlen(prompt));
+    }
+    if (status == GLOFND_OK) status = gf_zeroshot_classifier(err, text, &p, &cues);
+    if (status == GLOFND_OK) gf_associations_score(&w, f.x, cues, gf_run_encoder_dim(image), out);
+    gf_prompts_free(&p);
+    gf_features_free(&f);
+    free(cues);
+    free(readable);
     gf_winogavil_free(&w);
     gf_dataset_free(data);
     return status;
 }
 
-/* ----- folders are those that the benchmark's download makes: wds_KEY_test, with - for / in the key ----- */
+/* ----- DataComp: folders are those that its download makes, wds_KEY_test, with - for / in the key ----- */
 
 #define TOP1(key, title, name, size) \
     { key, title, name, GF_SCORE_TOP1, size, -1, NULL }

@@ -70,7 +70,7 @@ static void free_array(gf_mat_array *a) {
 
 static glofnd_status read_array(gf_error *err, const char *name, bytes b, int depth, gf_mat_array *a);
 
-/* Every child takes a tag of 8 bytes at least, so that their number_of is bounded by the file. */
+/* Every child takes a tag of 8 bytes at least, so that their number is bounded by the file. */
 static glofnd_status read_children(gf_error *err, const char *name, bytes *b, int depth, int64_t count, gf_mat_array *a) {
     FAIL_IF(err, depth >= GF_MAT_NESTING_MAX, GLOFND_E_FORMAT, "'%.300s' nests arrays deeper than %d", name, GF_MAT_NESTING_MAX);
     FAIL_IF(err, (uint64_t)count > left(b) / 8, GLOFND_E_FORMAT, "'%.300s' is corrupt: %lld arrays in %llu bytes", name,
@@ -184,7 +184,7 @@ static int inflate_all(z_stream *z, uint8_t *out, size_t n) {
 static glofnd_status unpack_variable(gf_error *err, const char *name, bytes packed, gf_mat *m) {
     uint8_t tag[8];
     z_stream z = {.next_in = (Bytef *)packed.at, .avail_in = (uInt)left(&packed)};
-    FAIL_IF(err, inflateInit(&z) != Z_OK, GLOFND_E_MEMORY, "no memory to unpack_variable '%.300s'", name);
+    FAIL_IF(err, inflateInit(&z) != Z_OK, GLOFND_E_MEMORY, "no memory to unpack '%.300s'", name);
     glofnd_status status = GLOFND_OK;
     uint8_t *block = NULL;
     size_t n = 0;
