@@ -54,6 +54,7 @@ static glofnd_status load(gf_error *err, cli_discover_job *j) {
 /* begun, loaded: the clock before and after load(). */
 static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, double loaded) {
     const double found = gf_clock();
+    if (j->in_units) TRY(gf_embeddings_check_unchanged(err, j->set));
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
     if (!j->f->query) {
         TRY(cli_decide_scores(err, j));
@@ -99,7 +100,7 @@ static int report_end(const cli_discover_job *j, glofnd_status status, const gf_
     if (status == GLOFND_OK) return CLI_OK;
     if (cli_units_rank(j) > 0) return CLI_FAILED;
     if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, err);
-    if (j->in_units)
+    if (j->in_units && access(j->unit_folder, F_OK) == 0)
         gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->unit_folder);
     else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
@@ -126,7 +127,7 @@ static const gf_option rows[] = {
         F, split, "split", "NAME=SPEC",
         "leaks between splits, each a file of embeddings, data of the run, or rows FIRST:END of EMB; earlier ones are kept"),
     CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_BELOW_MAX, "also the K most similar others of each that are not above"),
-    CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows whose nearest one is least similar"),
+    CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows that are least similar to their nearest ones"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
     CLI_STRING(
         F, format, "format", "NAME",

@@ -73,6 +73,11 @@ typedef struct cli_discover_job {
 
 /* ----- discover_load.c ----- */
 
+typedef char cli_amount_text[24];
+
+/* "3.20 GB": three digits, and the unit they need. */
+const char *cli_amount(cli_amount_text out, double bytes);
+
 /* 1: a folder with a configuration of a run; in other folders the files are embeddings. */
 int cli_is_run(const char *path);
 /* Sets j->source. */

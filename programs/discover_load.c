@@ -37,13 +37,11 @@ void cli_discover_start(cli_discover_job *j, const char *stage) {
     j->s.task.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 
-typedef char amount[24];
-
 /* Three digits, and the unit they need. */
-static const char *amount_of(amount out, double bytes) {
+const char *cli_amount(cli_amount_text out, double bytes) {
     const char *unit = bytes >= 1e9 ? "GB" : bytes >= 1e6 ? "MB" : "kB";
     const double x = bytes / (bytes >= 1e9 ? 1e9 : bytes >= 1e6 ? 1e6 : 1e3);
-    snprintf(out, sizeof(amount), "%.*f %s", x < 10.0 ? 2 : x < 100.0 ? 1 : 0, x, unit);
+    snprintf(out, sizeof(cli_amount_text), "%.*f %s", x < 10.0 ? 2 : x < 100.0 ? 1 : 0, x, unit);
     return out;
 }
 
@@ -54,18 +52,18 @@ static glofnd_status report_memory(gf_error *err, const cli_discover_job *j, int
     const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned || j->s.keep_rows ? raw + work : fmax(raw, work));
-    amount a, b, c;
+    cli_amount_text a, b, c;
     if (!j->quiet && p.device)
         gf_print(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
-                 (long long)n, (long long)dim, amount_of(a, (double)p.device), amount_of(b, most),
+                 (long long)n, (long long)dim, cli_amount(a, (double)p.device), cli_amount(b, most),
                  0.5 * (double)n * (double)(n - 1));
     else if (!j->quiet)
         gf_print(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
-                 (long long)dim, amount_of(a, most), amount_of(b, (double)p.rows), amount_of(c, (double)p.lists), p.passes,
+                 (long long)dim, cli_amount(a, most), cli_amount(b, (double)p.rows), cli_amount(c, (double)p.lists), p.passes,
                  p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
     FAIL_IF(err, p.lists > j->s.task.memory, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
-            (long long)j->s.task.top, (long long)n, amount_of(a, (double)p.lists), amount_of(b, (double)j->s.task.memory));
+            (long long)j->s.task.top, (long long)n, cli_amount(a, (double)p.lists), cli_amount(b, (double)j->s.task.memory));
     return GLOFND_OK;
 }
 
@@ -262,7 +260,14 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     if (j->f->labels) TRY(gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d));
     if (j->in.label) TRY(gf_row_labels_of_texts(err, &j->label_texts, j->d.n, &j->d.label, &j->d.classes));
     if (j->f->names) TRY(gf_discover_read_names(err, j->f->names, j->in.id, &j->d));
-    TRY(j->in_units ? gf_discover_classify_stream(err, &j->units.source, &j->d) : gf_discover_classify(err, &j->d));
+    if (j->in_units) {
+        cli_discover_start(j, "rows");
+        const glofnd_status status = gf_discover_classify_stream(err, &j->units.source, &j->s.task.watch, &j->d);
+        gf_progress_end(&j->line);
+        TRY(status);
+    } else {
+        TRY(gf_discover_classify(err, &j->d));
+    }
     if (j->run && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "dist/comm.h"
 #include "dist/dist.h"
+#include "util/array.h"
 
 /* ----- ranks ----- */
 
@@ -126,6 +127,17 @@ glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
     TRY(cli_units_refuse(err, j, why));
     j->in_units = !why && (several_ranks(j) || j->f->resume || bytes_in_memory(j) > (double)j->s.task.memory);
     if (!j->in_units) return GLOFND_OK;
+    /* What is known of each row stays in memory, beside the chunks of --memory. */
+    const int64_t n = gf_embeddings_rows(j->set);
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double known = (double)gf_pairs_found_bytes(n, GF_MIN(j->s.task.top, n - 1)) + 40.0 * (double)n;
+    cli_amount_text a, b;
+    FAIL_IF(err, machine > 0.0 && known > machine, GLOFND_E_MEMORY,
+            "the result of %lld rows takes %s of memory, this machine has %s; lower --top, or search in parts", (long long)n,
+            cli_amount(a, known), cli_amount(b, machine));
+    if (!j->quiet)
+        gf_print(stderr, "%lld x %lld: %s of memory for the result, and at most %s at a time of the embeddings\n", (long long)n,
+                 (long long)gf_embeddings_dim(j->set), cli_amount(a, known), cli_amount(b, (double)j->s.task.memory));
     name_folder(j);
     j->units = (gf_units){
         .folder = j->unit_folder,

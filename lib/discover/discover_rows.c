@@ -221,6 +221,7 @@ typedef struct row_hash {
 
 typedef struct stream_inspection {
     const gf_row_source *source;
+    const gf_job_progress *watch;
     gf_discover_data *d;
     float *x; /* [STREAM_ROWS][dim] */
     int64_t first, rows;
@@ -282,6 +283,8 @@ static glofnd_status inspect_stream(gf_error *err, stream_inspection *x) {
         TRY(s->read(err, s->user, x->first, x->rows, x->x));
         gf_parallel(gf_parallel_default(), (x->rows + STREAM_TASK - 1) / STREAM_TASK, inspect_stream_rows, x);
         d->crc = gf_crc32c(d->crc, x->x, (size_t)(x->rows * s->dim) * sizeof *x->x);
+        gf_job_report(x->watch, (double)(x->first + x->rows) / (double)s->n);
+        FAIL_IF(err, gf_job_stopped(x->watch), GLOFND_E_CANCELLED, "cancelled");
     }
     d->good_n = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -319,9 +322,10 @@ static glofnd_status inspect_stream(gf_error *err, stream_inspection *x) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, gf_discover_data *d) {
+glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, const gf_job_progress *watch,
+                                          gf_discover_data *d) {
     const size_t n = (size_t)source->n;
-    stream_inspection x = {.source = source, .d = d};
+    stream_inspection x = {.source = source, .watch = watch, .d = d};
     d->n = source->n, d->dim = source->dim;
     d->kind = malloc(n * sizeof *d->kind);
     d->good = malloc(n * sizeof *d->good);

@@ -1,6 +1,6 @@
 /* units.h - discovery in units: of embeddings that are streamed, with finished parts on disk, by one rank or many.
  *
- *     gf_discover_classify_stream(err, &source, &d);         usable rows and copies, without the rows
+ *     gf_discover_classify_stream(err, &source, &watch, &d);         usable rows and copies, without the rows
  *     gf_discover_run_units(err, &spec, &units, &d, &r);     on rank 0 r is what gf_discover_run() gives, to the bit
  *     gf_unit_folder_remove(units.folder);                   once the result is written
  * All ranks make the same calls with the same arguments; they share the folder.
@@ -24,7 +24,8 @@ typedef struct gf_units {
 } gf_units;
 
 /* Rows that equal each other in two hashes of 64 bits count as copies: they are not read again to be compared. */
-glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, gf_discover_data *d);
+glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, const gf_job_progress *watch,
+                                          gf_discover_data *d);
 glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
                                     gf_discover_result *r);
 /* Removes the folder, and all that it holds of a search. Other files stay, and then the folder. */

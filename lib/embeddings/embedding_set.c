@@ -183,6 +183,7 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
         gf_shard *h = &s->shard[i];
         struct stat st;
         const int there = stat(h->path, &st) == 0;
+        if (there) h->bytes = st.st_size, h->changed = st.st_mtim.tv_sec, h->changed_ns = st.st_mtim.tv_nsec;
         FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
         h->kind = kind_of(h->path);
         FAIL_IF(err, there && is_packed(h->path) && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
@@ -224,6 +225,18 @@ void gf_embeddings_close(gf_embedding_set *s) {
     free(s->shard);
     gf_string_list_free(&s->paths);
     free(s);
+}
+
+glofnd_status gf_embeddings_check_unchanged(gf_error *err, const gf_embedding_set *s) {
+    for (int64_t i = 0; i < s->paths.n; i++) {
+        const gf_shard *h = &s->shard[i];
+        struct stat st;
+        FAIL_IF(err,
+                stat(h->path, &st) != 0 || st.st_size != h->bytes || st.st_mtim.tv_sec != h->changed ||
+                    st.st_mtim.tv_nsec != h->changed_ns,
+                GLOFND_E_ARGUMENT, "'%.300s' was changed while it was read; nothing is written: search again", h->path);
+    }
+    return GLOFND_OK;
 }
 
 int64_t gf_embeddings_rows(const gf_embedding_set *s) { return s->n; }

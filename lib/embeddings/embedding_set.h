@@ -31,6 +31,8 @@ int64_t gf_embeddings_files(const gf_embedding_set *s);
 int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
 /* x [rows][dim]. By one thread at a time; reads several files at once. Rising rows are the fast way through Parquet files. */
 glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
+/* E_ARGUMENT: a file has another size or time of change than when it was opened. */
+glofnd_status gf_embeddings_check_unchanged(gf_error *err, const gf_embedding_set *s);
 /* 1: some of the files have columns with names: Parquet files, tables. NULL: none. */
 int gf_embeddings_have_columns(const gf_embedding_set *s);
 /* 1: some of the files have named tensors. */
@@ -98,6 +100,7 @@ typedef struct gf_shard_kind {
 
 struct gf_shard {
     const char *path;
+    int64_t bytes, changed, changed_ns; /* of the file when it was opened */
     const gf_shard_kind *kind;
     int64_t first, rows, dim; /* first: of its rows among all */
     int named;

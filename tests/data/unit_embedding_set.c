@@ -7,6 +7,7 @@
 #include "support/scratch.h"
 #include "support/source_file.h"
 #include "util/dtype.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,6 +292,21 @@ TEST(files_without_rows_are_left_out) {
     expect_refused(none, 2, NULL, "no rows");
     expect_refused(none, 1, NULL, "an empty array, 0 x 3");
     expect_refused(none + 1, 1, NULL, "no-rows.parquet: no rows");
+}
+
+TEST(a_file_that_changes_is_noticed) {
+    gf_error err = {""};
+    write_npy("still.npy", "<f4", 0, 0, N);
+    write_npy("moving.npy", "<f4", 0, 0, N);
+    char still[PATH_MAX], moving[PATH_MAX];
+    snprintf(still, sizeof still, "%s", path_of("still.npy"));
+    snprintf(moving, sizeof moving, "%s", path_of("moving.npy"));
+    gf_embedding_set *s = open_set((const char *const[]){still, moving}, 2, NULL, NULL);
+    assert_int_equal(gf_embeddings_check_unchanged(&err, s), GLOFND_OK);
+    write_npy("moving.npy", "<f4", 0, 0, N + 1);
+    assert_int_equal(gf_embeddings_check_unchanged(&err, s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "moving.npy' was changed while it was read"));
+    gf_embeddings_close(s);
 }
 
 TEST(refuses_with_the_file) {

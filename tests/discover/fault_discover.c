@@ -163,7 +163,7 @@ TEST(cells_in_units_without_memory) {
     spec_make();
     assert_non_null(mkdtemp(folder));
     snprintf(parts, sizeof parts, "%s/parts", folder);
-    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &(gf_job_progress){0}, &d), GLOFND_OK);
     for (long k = 0;; k++) {
         gf_discover_result r;
         faults_at(k);

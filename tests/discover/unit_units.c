@@ -118,7 +118,7 @@ static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discov
     gf_discover_data d = data_of(0);
     gf_discover_spec there = *s;
     if (s->search == &gf_pairs_search_cpu) there.search = device;
-    glofnd_status status = gf_discover_classify_stream(&err, &u->source, &d);
+    glofnd_status status = gf_discover_classify_stream(&err, &u->source, &(gf_job_progress){0}, &d);
     if (status == GLOFND_OK) status = gf_discover_run_units(&err, &there, u, &d, r);
     gf_discover_data_free(&d);
     return status;
@@ -128,7 +128,7 @@ TEST(classifies_as_in_memory) {
     rows_at rows = {.reads = -1};
     gf_discover_data a = data_of(1), b = data_of(0);
     const gf_units u = units_of(&rows, "", 0);
-    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &b), GLOFND_OK);
+    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &(gf_job_progress){0}, &b), GLOFND_OK);
     same_data(&a, &b);
     assert_int_equal(a.good_n, N - 3);
     gf_discover_data_free(&a);

@@ -126,3 +126,22 @@ done
 expect 1 "is approximate" discover --from probed --dup 0.95 --out z
 expect 2 "--approx does not go with" discover x.npy --approx 3 --learned --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+
+# A streamed search answers the first signal also in its first pass over the rows, and says truly that nothing is kept. Rows that can never
+# fit are refused before anything is read.
+python3 - <<'PY'
+import struct
+for name, rows in (("sparse.npy", 30000000), ("vast.npy", 2000000000)):
+    head = b"{'descr':'<f4','fortran_order':False,'shape':(%d,256)}" % rows
+    head += b" " * (117 - len(head)) + b"\n"
+    with open(name, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + head)
+        f.truncate(128 + rows * 1024)
+PY
+if [ -s sparse.npy ]; then
+    timeout -s INT -k 30 1 "$glofnd" discover sparse.npy --k 1 --memory 1 --out z > out 2> err
+    grep -q "stopped; nothing is written" err || fail "a signal in the first pass: $(cat err)"
+    [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+    expect 1 "of memory, this machine has" discover vast.npy --k 1 --out z
+    rm -f sparse.npy vast.npy
+fi
