@@ -129,9 +129,9 @@ static const gf_option rows[] = {
     CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_BELOW_MAX, "also the K most similar others of each that are not above"),
     CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows that are least similar to their nearest ones"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
-    CLI_STRING(
-        F, format, "format", "NAME",
-        "of the tables: tsv (default; pairs also as .jsonl), or parquet, for pandas, pyarrow and Spark; --from: as they were"),
+    CLI_STRING(F, format, "format", "NAME",
+               "of the tables: tsv (default), parquet, for pandas, pyarrow and Spark, or jsonl: tsv, and pairs.jsonl; --from: as "
+               "they were"),
     CLI_STRING(F, labels, "labels", "Y.npy",
                "int [samples]: precision and recall of the pairs found; or Parquet files or tables with --label-column"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),
@@ -309,9 +309,11 @@ static int read_settings(const cli_call *call, const discover_flags *f, cli_disc
     };
     if (f->dup && !j->s.dup_exact && (gf_number_read(f->dup, &j->s.dup) || !(j->s.dup >= -1.0 && j->s.dup <= 1.0)))
         return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
-    j->format = f->format && strcmp(f->format, "parquet") == 0 ? GF_TABLE_PARQUET : GF_TABLE_TSV;
-    if (f->format && j->format == GF_TABLE_TSV && strcmp(f->format, "tsv") != 0)
-        return cli_misused(call, "--format: \"%s\"; expected tsv or parquet", f->format);
+    static const char *const formats[] = {"tsv", "parquet", "jsonl"}; /* by gf_table_format */
+    for (int k = 0; k < 3; k++)
+        if (f->format && strcmp(f->format, formats[k]) == 0) j->format = (gf_table_format)k;
+    if (f->format && strcmp(f->format, formats[j->format]) != 0)
+        return cli_misused(call, "--format: \"%s\"; expected tsv, parquet or jsonl", f->format);
     int code = f->device ? device_flags_check("discover", f->device) : CLI_OK;
     j->split_ranges = f->from || (call->words > 0 && !cli_is_run(call->word[0]));
     if (code == CLI_OK) code = cli_decide_read(call, j);

@@ -185,7 +185,7 @@ static void fill_pairs(const void *arg, int64_t from, int64_t to, gf_lines *out)
             gf_cell_real(&out[ALL], p.threshold);
             gf_cell_flag(&out[ALL], p.mutual);
             end_row(&out[ALL], l->x, &p);
-            if (l->x->format != GF_TABLE_PARQUET) {
+            if (l->x->format == GF_TABLE_JSONL) {
                 gf_lines *t = &out[JSON];
                 const gf_discover_report *x = l->x;
                 GF_LINES_PUT(t, "{\"anchor\": ");
@@ -831,7 +831,7 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++)
             gf_discover_listed(x->r, i, k, &ties);
     }
-    const char *json = x->format == GF_TABLE_PARQUET ? NULL : "pairs.jsonl";
+    const char *json = x->format == GF_TABLE_JSONL ? "pairs.jsonl" : NULL;
     const glofnd_status status =
         write_tables(err, to, x,
                      (gf_table_files){.name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},

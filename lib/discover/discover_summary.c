@@ -224,7 +224,10 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
         if (r->above == 0 && r->rank > 1)
             gf_text_add(t, ": the %lld largest similarities of every anchor are equal", (long long)r->rank);
         gf_text_add(t, "\n            %lld listed in %s: the %lld most similar of each anchor", (long long)r->listed,
-                    x->format == GF_TABLE_PARQUET ? "pairs.parquet" : "pairs.tsv and pairs.jsonl", (long long)r->f.top);
+                    x->format == GF_TABLE_PARQUET ? "pairs.parquet"
+                    : x->format == GF_TABLE_JSONL ? "pairs.tsv and pairs.jsonl"
+                                                  : "pairs.tsv",
+                    (long long)r->f.top);
         if (r->listed < r->listed_of)
             gf_text_add(t, ", limited from %lld by max_pairs: none below similarity %.8f", (long long)r->listed_of,
                         (double)r->cutoff);

@@ -86,7 +86,11 @@ void gf_cell_text(gf_lines *l, const char *text); /* TSV: escaped; Parquet: as i
 void gf_row_end(gf_lines *l);
 
 enum { GF_TABLE_FILES_MAX = 4 };
-typedef enum gf_table_format { GF_TABLE_TSV, GF_TABLE_PARQUET } gf_table_format;
+typedef enum gf_table_format {
+    GF_TABLE_TSV,
+    GF_TABLE_PARQUET,
+    GF_TABLE_JSONL
+} gf_table_format;                                   /* JSONL: TSV, pairs also as JSON */
 const char *gf_table_ending(gf_table_format format); /* ".tsv" */
 
 typedef struct gf_table_files {

@@ -379,6 +379,8 @@ static glofnd_status read_folder(gf_error *err, stored_reading *l) {
     if (there && l->has_labels) TRY(gf_row_classes_read(err, path, d->label, d->n, &d->classes));
     TRY(find_file(err, l, "pairs.parquet", path, &there));
     l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV; /* new tables are as these are */
+    TRY(find_file(err, l, "pairs.jsonl", path, &there));
+    if (there) l->x->format = GF_TABLE_JSONL;
     TRY(find_file(err, l, "split_matrix.tsv", path, &there));
     return there ? gf_each_line(err, path, take_split, l) : GLOFND_OK;
 }

@@ -55,7 +55,7 @@ python3 make.py || fail "embeddings"
 # A result, whole: 58 usable rows; ceil(0.1 * 57) = 6, so five others of each lie above, fewer where some are equal.
 expect 0 " s, search " "$glofnd" discover x.npy --out times
 grep -qE "at most [1-9][0-9.]* [kM]B of memory" err || fail "what it takes: $(head -n 1 err)"
-expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out a --threads 1
+expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --format jsonl --out a --threads 1
 for f in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv duplicate_groups.tsv bad_rows.tsv anchors.npy \
     neighbours.npy similarities.npy summary.json summary.txt; do
     [ -f a/$f ] || fail "no $f"
@@ -80,7 +80,7 @@ awk -F'\t' 'NR > 1 && ($3 + 0 < $4 + 0 || NF != 9) { exit 1 }' a/pairs.tsv || fa
 python3 -c 'import json; [json.loads(l) for l in open("a/pairs.jsonl")]; json.load(open("a/summary.json"))' || fail "JSON"
 
 # The same bytes from other threads, other memory, other types of file.
-expect 0 "written" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out b --threads 3
+expect 0 "written" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --format jsonl --out b --threads 3
 diff -r a b > out || fail "threads change the result"
 expect 0 "written" discover x.npy --alpha 0.1 --labels y.npy --names names --top 1 --out few
 expect 0 "written" discover half.npy --alpha 0.1 --labels y.npy --names names --out h
@@ -127,7 +127,7 @@ expect 0 "58 of the 58 new rows are exact copies of stored ones" discover x.npy 
 [ "$(exact qh | awk '$1 == $2 && $3' | wc -l)" -eq 58 ] || fail "every row is a copy of itself"
 expect 0 "0 of the 3 new rows" discover half.npy --query alien.npy --stored a --top 0 --dup 0 --out q0
 has q0/summary.json '"dup": 0'
-expect 0 "written" discover x.npy --query new.npy --query-names new_names --stored a --out qn
+expect 0 "written" discover x.npy --query new.npy --query-names new_names --stored a --format jsonl --out qn
 [ "$(head -n 1 qn/pairs.tsv | cut -f 5-)" = "$(printf 'mutual\tanchor_name')" ] || fail "names of new ones"
 has qn/pairs.jsonl '"anchor_name": "new 2"}'
 expect 2 "the stored result itself" discover x.npy --query new.npy --stored a --out ./a/ --force

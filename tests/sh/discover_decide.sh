@@ -283,7 +283,7 @@ except ImportError:
     pass
 PY
 check() { python3 check.py "$@" || fail "not as defined: $*"; }
-also='--labels y.npy --names names --negatives 5 --sample 9 --graph --outliers 40 --top 149'
+also='--format jsonl --labels y.npy --names names --negatives 5 --sample 9 --graph --outliers 40 --top 149'
 two="--split train=0:100 --split test=100:150"
 for rule in first central label score; do
     file=$rule

@@ -42,7 +42,7 @@ python3 make.py || fail "embeddings"
 
 # same FOLDER AS: all files but those that name the input
 same() {
-    for file in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv bad_rows.tsv anchors.npy neighbours.npy \
+    for file in pairs.tsv mutual.tsv components.tsv duplicates.tsv bad_rows.tsv anchors.npy neighbours.npy \
         similarities.npy; do
         cmp "$1/$file" "$2/$file" || fail "$1/$file differs from that of $2"
     done

@@ -36,13 +36,13 @@ head, rows = parquet_file.read(parquet + "/pairs.parquet")
 assert all(dict(zip(head, r))["anchor_name"] == names[r[0]] for r in rows) and len(rows) == 60
 PY
 python3 make.py || fail "names"
-expect 0 "20 x 4" discover x.csv --k 3 --html --out a
+expect 0 "20 x 4" discover x.csv --k 3 --html --format jsonl --out a
 expect 0 "20 x 4" discover x.csv --k 3 --format parquet --out b
 python3 check.py a b || fail "names are not those that were read"
 expect 0 "20 x 4" discover --from a --k 2 --out again
-expect 0 "20 x 4" discover x.csv --k 2 --out anew
+expect 0 "20 x 4" discover x.csv --k 2 --format jsonl --out anew
 diff -r anew again || fail "--from changes names"
-expect 0 "20 x 4" discover --from b --k 3 --format tsv --html --out c
+expect 0 "20 x 4" discover --from b --k 3 --format jsonl --html --out c
 diff -r a c || fail "--from a Parquet result changes names"
 sed -e '3s/.*/a\\q/' a/names.txt > names && cp names a/names.txt
 expect 1 "line 3: a backslash begins no escape" discover --from a --k 2 --out z

@@ -62,7 +62,8 @@ print("pyarrow", len(names))
 PY
 
 also='--k 5 --dup 0.97 --negatives 3 --labels y.npy --names names --split train=0:600 --split test=600:900 --outliers 40'
-expect 0 "pairs.tsv and pairs.jsonl" discover x.npy $also --out tsv
+expect 0 "listed in pairs.tsv:" discover x.npy $also --out tsv
+[ ! -e tsv/pairs.jsonl ] || fail "pairs as JSON, which nobody asked for"
 expect 0 "listed in pairs.parquet" discover x.npy $also --format parquet --out parquet
 expect 0 "leaks.parquet" discover x.npy $also --format parquet --threads 3 --out three
 diff -r parquet three > out || fail "threads change the bytes"
@@ -101,5 +102,5 @@ expect 0 "written" discover --from parquet --format tsv --negatives 3 --outliers
 diff -r tsv back > out || fail "--from a result with Parquet tables: $(cat out)"
 expect 0 "written" discover x.npy $also --force --out parquet
 diff -r tsv parquet > out || fail "files of the other format stay: $(cat out)"
-expect 2 "expected tsv or parquet" discover x.npy --format csv --out z
+expect 2 "expected tsv, parquet or jsonl" discover x.npy --format csv --out z
 [ ! -e z ] || fail "something was left behind"
