@@ -117,6 +117,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         .alpha = q->alpha,
         .k = q->k,
         .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
+        .keep_rows = 1, /* of glofnd_discovery_save(): rows with more duplicates than are listed are compared again */
         .dup_exact = q->duplicates == GLOFND_DUPLICATES_EXACT,
         .dup = q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup : 0.98,
         .task = {.top = q->top < 0 ? 0
