@@ -309,9 +309,15 @@ const char *gf_embeddings_columns(const gf_embedding_set *s) {
     return NULL;
 }
 
+enum { NAME_BYTES = 65536 }; /* of a row, at most */
+
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out) {
     for (int64_t i = 0; i < s->paths.n; i++)
         if (s->shard[i].rows > 0) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
+    for (int64_t i = 0; i < out->n; i++)
+        FAIL_IF(err, strlen(gf_string_list_get(out, i)) > NAME_BYTES, GLOFND_E_FORMAT,
+                "the name of row %lld has %zu bytes; the limit is %d: choose another column, id=NAME", (long long)i,
+                strlen(gf_string_list_get(out, i)), NAME_BYTES);
     return GLOFND_OK;
 }
 

@@ -524,7 +524,8 @@ static glofnd_status check_size(gf_error *err, const gf_shard *s, const gf_parqu
 
 static int has_lists(const gf_parquet *f) {
     for (int64_t i = 0; i < f->leaves; i++)
-        if (f->leaf[i].max_rep && (gf_parquet_is_real(&f->leaf[i]) || gf_parquet_is_integer(&f->leaf[i]))) return 1;
+        if (f->leaf[i].max_rep && !f->leaf[i].map && (gf_parquet_is_real(&f->leaf[i]) || gf_parquet_is_integer(&f->leaf[i])))
+            return 1;
     return 0;
 }
 

@@ -77,6 +77,7 @@ typedef struct gf_parquet_leaf { /* a column that has values */
     int half;                    /* 1: two bytes are a float16 */
     int scaled;                  /* 1: an integer is a decimal, date, time or timestamp */
     int max_def, max_rep;        /* levels of a value that is there; of lists around it */
+    int map;                     /* 1: keys or values of a map */
     int list_def;                /* definition level of an element of the innermost list, which may be null; 0: in no list */
 } gf_parquet_leaf;
 

@@ -21,7 +21,7 @@ enum { FOOTER_MAX = 1 << 28, DEPTH_MAX = 12, NAME_MAX_BYTES = 1000 };
 
 typedef struct schema_node {
     int64_t type, length, repetition, children, converted;
-    int half, scaled; /* by its logical type: float16; a decimal, date, time or timestamp */
+    int half, scaled, map; /* by its logical type: float16; a decimal, date, time or timestamp; a map */
     const uint8_t *name;
     size_t name_bytes;
 } schema_node;
@@ -35,6 +35,7 @@ typedef struct footer {
     char path[NAME_MAX_BYTES]; /* of the node, and where its parts end */
     size_t path_end[DEPTH_MAX + 1];
     int def[DEPTH_MAX + 1], rep[DEPTH_MAX + 1], list[DEPTH_MAX + 1]; /* levels; list: def of the list around */
+    int map[DEPTH_MAX + 1];                                          /* 1: within a map */
     int64_t open[DEPTH_MAX + 1];                                     /* children that follow */
     int depth;
 } footer;
@@ -59,6 +60,7 @@ static schema_node read_node(footer *x) {
             if (gf_thrift_enter(&x->t, &s)) {
                 for (gf_thrift_struct type_s = gf_thrift_begin(&x->t); gf_thrift_field(&x->t, &type_s);) {
                     if (type_s.id == 15) n.half = 1;
+                    if (type_s.id == 2) n.map = 1;
                     if (type_s.id >= 5 && type_s.id <= 8) n.scaled = 1;
                     gf_thrift_skip(&x->t, &type_s);
                 }
@@ -67,6 +69,7 @@ static schema_node read_node(footer *x) {
         default: gf_thrift_skip(&x->t, &s);
         }
     }
+    n.map |= n.converted == 1 || n.converted == 2; /* the same in older files */
     return n;
 }
 
@@ -86,6 +89,7 @@ static glofnd_status add_leaf(footer *x, const schema_node *n, size_t path_bytes
                            .width = width_of(n),
                            .max_def = x->def[x->depth],
                            .max_rep = x->rep[x->depth],
+                           .map = x->map[x->depth],
                            .list_def = x->list[x->depth]};
     l->half = n->half && l->type == GF_PARQUET_FIXED_BYTES && l->width == 2;
     l->scaled = n->scaled || (n->converted >= 5 && n->converted <= 10); /* the same in older files */
@@ -107,6 +111,7 @@ static glofnd_status enter_node(footer *x, const schema_node *n) {
     if (n->repetition < 0 || n->repetition > 2) return corrupt(x, "the repetition of a column");
     x->def[x->depth] = x->def[x->depth - 1] + (n->repetition != 0);
     x->rep[x->depth] = x->rep[x->depth - 1] + (n->repetition == 2);
+    x->map[x->depth] = x->map[x->depth - 1] || n->map;
     x->list[x->depth] = n->repetition == 2 ? x->def[x->depth] : x->list[x->depth - 1];
     return GLOFND_OK;
 }
@@ -728,13 +733,14 @@ int gf_parquet_is_integer(const gf_parquet_leaf *l) {
 
 /* reals: there are lists of floating-point numbers, so those of integers are something else. */
 static int holds_numbers(const gf_parquet_leaf *l, int reals) {
-    return l->max_rep == 1 && (gf_parquet_is_real(l) || (!reals && gf_parquet_is_integer(l)));
+    return l->max_rep == 1 && !l->map && (gf_parquet_is_real(l) || (!reals && gf_parquet_is_integer(l)));
 }
 
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf) {
     int64_t found = -1, count = 0;
     int reals = 0;
-    for (int64_t i = 0; i < f->leaves; i++) reals += f->leaf[i].max_rep == 1 && gf_parquet_is_real(&f->leaf[i]);
+    for (int64_t i = 0; i < f->leaves; i++)
+        reals += f->leaf[i].max_rep == 1 && !f->leaf[i].map && gf_parquet_is_real(&f->leaf[i]);
     for (int64_t i = 0; i < f->leaves; i++) {
         const gf_parquet_leaf *l = &f->leaf[i];
         if (name && strcmp(l->path, name) == 0) {

@@ -207,7 +207,7 @@ TEST(a_page_that_cannot_be_written_says_so) {
 
 static const char *strange_class(void *user, int32_t label) {
     (void)user;
-    return label == 0 ? "caf\xe9 </script>&\"\\\n" : label == 1 ? "\xed\xa0\x80\xc3\xa9" : NULL;
+    return label == 0 ? "caf\xe9 </script>&\"\\\n" : label == 1 ? "\xed\xa0\x80\xc3\xa9\xe2\x80\xae" : NULL;
 }
 
 /* Names of any bytes, and the largest label there is. */
@@ -230,7 +230,7 @@ TEST(texts_are_utf8_and_no_tags) {
     assert_non_null(strstr(text, "<title>discover: &lt;x&gt;" STRANGER STRANGER STRANGER STRANGER "</title>"));
     assert_non_null(strstr(text, "<pre>one &amp; all\ntwo\xc3\xa9</pre>"));
     assert_non_null(strstr(text, "[\"caf\\ufffd \\u003c/script\\u003e\\u0026\\\"\\\\\\u000a\","
-                                 "\"\\ufffd\\ufffd\\ufffd\xc3\xa9\",\"\""));
+                                 "\"\\ufffd\\ufffd\\ufffd\xc3\xa9\\ufffd\",\"\""));
 }
 
 static char *read_text(const char *path) {

@@ -115,6 +115,10 @@ expect 0 "23 x 2" discover "$parquet/wide-texts.parquet" --k 3 --out texts
 grep -q "row 22" texts/pairs.tsv || fail "labels are no names: $(head -n 2 texts/pairs.tsv)"
 "$glofnd" discover "$parquet/wide-dates.parquet" --k 3 --out dates > out 2> err || fail "dates: $(cat err)"
 grep -qxF "embeddings from 2 columns, e0 to e1; left out: day, when, price" err || fail "dates are no dimensions: $(cat err)"
+expect 0 "23 x 5" discover "$parquet/map.parquet" --k 3 --out map
+expect 1 "no column is a list of numbers" discover "$parquet/bad-map.parquet" --out z
+python3 -c 'print("name,x,y\n%s,1,2\nb,2,1\nc,1,1" % ("n" * 70000))' > long.csv
+expect 1 "the name of row 0 has 70000 bytes" discover long.csv --k 1 --out z
 expect 1 "no column is a list of numbers, one list per row; it has name, label" discover "$parquet/texts.parquet" --out z
 rm -rf other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z

@@ -86,14 +86,19 @@ static void chunk_image(chunks *c, int64_t number, const uint8_t *bytes, size_t 
     close_file(c, f);
 }
 
-/* A JSON string; <, > and & are escaped, so that no text ends an element, and bytes that are not UTF-8 become U+FFFD. */
+/* A JSON string; <, > and & are escaped, so that no text ends an element; bytes that are not UTF-8 and marks that turn
+ * a text around (U+202A to U+202E, U+2066 to U+2069) become U+FFFD. */
 static void add_json_string(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
     while (*raw) {
         char one[GF_JSON_CHARACTER];
         const char first = *raw;
         const int n = (int)gf_json_character(&raw, one);
-        if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
+        const int turns = first == '\xe2' && n == 3 &&
+                          ((one[1] == '\x80' && one[2] >= '\xaa' && one[2] <= '\xae') ||
+                           (one[1] == '\x81' && one[2] >= '\xa6' && one[2] <= '\xa9'));
+        if (turns) gf_text_add(t, "\\ufffd");
+        else if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
         else gf_text_add(t, "%.*s", n, one);
     }
     gf_text_add(t, "\"");
