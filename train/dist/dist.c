@@ -215,10 +215,8 @@ glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t size, gf_redu
     FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory to sum gradients");
     r->size = size > 0 ? size : 1;
     const glofnd_status status = c->ops->duplicate(err, c, &r->comm);
-    if (status != GLOFND_OK) {
-        free(r);
-        return status;
-    }
+    if (status != GLOFND_OK) free(r);
+    TRY(status);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->change, NULL);
     r->has_thread = !only_queues(r) && pthread_create(&r->thread, NULL, sum_buckets, r) == 0;
@@ -264,8 +262,8 @@ void gf_reducer_start(gf_reducer *r, float *x, int64_t n) {
 glofnd_status gf_reducer_wait(gf_error *err, gf_reducer *r) {
     if (only_queues(r)) {
         gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL; /* the first one is reported */
-        const glofnd_status queue_status = r->done < r->started ? r->comm->ops->join(error, r->comm) : GLOFND_OK;
-        if (r->status == GLOFND_OK) r->status = queue_status;
+        const glofnd_status joined = r->done < r->started ? r->comm->ops->join(error, r->comm) : GLOFND_OK;
+        if (r->status == GLOFND_OK) r->status = joined;
         r->done = r->started;
     }
     pthread_mutex_lock(&r->lock);
@@ -324,18 +322,6 @@ static int64_t find_number(char *(*get_variable)(const char *name), const char *
     return -1;
 }
 
-static void read_launcher(gf_join *j, char *(*get_variable)(const char *name)) {
-    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
-    static const char *const here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
-    static const char *const job[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID", NULL};
-    j->rank = find_number(get_variable, rank);
-    j->ranks = find_number(get_variable, ranks);
-    j->here = find_number(get_variable, here);
-    for (int i = 0; job[i] && !j->job[0]; i++)
-        if (get_variable(job[i])) snprintf(j->job, sizeof j->job, "%s", get_variable(job[i]));
-}
-
 /* A socket of the name of this rank and stage; -1: another process has it, or there is none to be had (*taken tells). */
 static int take_name(const gf_join *j, int64_t rank, gf_join_stage stage, int *taken) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -360,37 +346,6 @@ typedef struct census {
     int64_t found, first;            /* of this machine */
 } census;
 
-static void add_number(char *list, size_t bytes, int64_t n) {
-    const size_t used = strlen(list);
-    if (used + 24 < bytes) snprintf(list + used, bytes - used, "%s%lld", used ? ", " : "", (long long)n);
-}
-
-static census look_around(const gf_join *j) {
-    census c = {.first = j->rank};
-    for (int64_t r = 0; r < j->ranks && r < RANKS_MAX; r++) {
-        const int there = r == j->rank || has_reached(j, r, j->stage);
-        add_number(there ? c.present : c.missing, sizeof c.present, r);
-        if (there && c.found++ == 0) c.first = r;
-    }
-    return c;
-}
-
-static void describe_missing(const gf_join *j, const census *c, char *text, size_t bytes) {
-    static const char *const doing[] = {"started", "finished its checks"};
-    const int several = strchr(c->missing, ',') != NULL, named = c->missing[0] && (j->here < 0 || j->here == j->ranks);
-    if (named)
-        snprintf(text, bytes,
-                 "rank%s %s of %lld %s not %s within %.0f seconds (rank_timeout): look whether %s processes run or hang "
-                 "(a stopped process, a disk that does not answer)",
-                 several ? "s" : "", c->missing, (long long)j->ranks, several ? "have" : "has", doing[j->stage], j->seconds,
-                 several ? "their" : "its");
-    else
-        snprintf(text, bytes,
-                 "not all ranks have %s within %.0f seconds (rank_timeout); on this machine, %s of %lld ranks have: the others "
-                 "hang, were stopped, or cannot be reached",
-                 doing[j->stage], j->seconds, c->present[0] ? c->present : "an unknown number", (long long)j->ranks);
-}
-
 /* 1: the stage did not change in this time. With the lock. */
 static int times_out(gf_join *j, double seconds) {
     const unsigned before = j->changes;
@@ -406,9 +361,30 @@ static void *watch_join(void *join) {
     pthread_mutex_lock(&j->lock);
     while (!j->stop) {
         if (!times_out(j, j->seconds)) continue;
-        const census c = look_around(j);
+        census c = {.first = j->rank};
+        for (int64_t r = 0; r < j->ranks && r < RANKS_MAX; r++) {
+            const int there = r == j->rank || has_reached(j, r, j->stage);
+            char *list = there ? c.present : c.missing;
+            const size_t used = strlen(list);
+            if (used + 24 < sizeof c.present)
+                snprintf(list + used, sizeof c.present - used, "%s%lld", used ? ", " : "", (long long)r);
+            if (there && c.found++ == 0) c.first = r;
+        }
         if (c.first != j->rank && !times_out(j, LATER)) continue;
-        describe_missing(j, &c, text, sizeof text);
+        static const char *const doing[] = {"started", "finished its checks"};
+        const int several = strchr(c.missing, ',') != NULL, named = c.missing[0] && (j->here < 0 || j->here == j->ranks);
+        if (named)
+            snprintf(text, sizeof text,
+                     "rank%s %s of %lld %s not %s within %.0f seconds (rank_timeout): look whether %s processes run or hang "
+                     "(a stopped process, a disk that does not answer)",
+                     several ? "s" : "", c.missing, (long long)j->ranks, several ? "have" : "has", doing[j->stage], j->seconds,
+                     several ? "their" : "its");
+        else
+            snprintf(
+                text, sizeof text,
+                "not all ranks have %s within %.0f seconds (rank_timeout); on this machine, %s of %lld ranks have: the others "
+                "hang, were stopped, or cannot be reached",
+                doing[j->stage], j->seconds, c.present[0] ? c.present : "an unknown number", (long long)j->ranks);
         pthread_mutex_unlock(&j->lock);
         return j->lost(j->user, text), NULL;
     }
@@ -424,7 +400,15 @@ glofnd_status gf_join_begin(gf_error *err, double seconds, char *(*get_variable)
     FAIL_IF(err, !j, GLOFND_E_MEMORY, "no memory to wait for ranks");
     j->seconds = seconds;
     j->lost = lost, j->user = user;
-    read_launcher(j, get_variable);
+    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
+    static const char *const here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
+    static const char *const job[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID", NULL};
+    j->rank = find_number(get_variable, rank);
+    j->ranks = find_number(get_variable, ranks);
+    j->here = find_number(get_variable, here);
+    for (int i = 0; job[i] && !j->job[0]; i++)
+        if (get_variable(job[i])) snprintf(j->job, sizeof j->job, "%s", get_variable(job[i]));
     for (int i = 0; i < GF_JOIN_STAGES; i++) j->socket[i] = -1;
     pthread_mutex_init(&j->lock, NULL);
     const int timed = gf_timed_cond_init(&j->changed);

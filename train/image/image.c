@@ -69,7 +69,7 @@ typedef struct png_job {
     size_t size, capacity;
 } png_job;
 
-static void leave(png_structp png, png_const_charp text) {
+static void leave_by_jump(png_structp png, png_const_charp text) {
     png_job *j = png_get_error_ptr(png);
     snprintf(j->text, sizeof j->text, "%s", text);
     longjmp(j->back, 1);
@@ -85,41 +85,33 @@ static void take_bytes(png_structp png, png_bytep out, size_t n) {
     j->left -= n;
 }
 
-static void read_pixels(png_job *j) {
-    const size_t stride = (size_t)3 * (size_t)j->m->width;
-    if (png_get_rowbytes(j->png, j->info) != stride) png_error(j->png, "unexpected row size");
-    j->rows = malloc((size_t)j->m->height * sizeof *j->rows);
-    if (!j->rows) {
-        j->no_memory = 1;
-        png_error(j->png, "no memory");
-    }
-    for (int y = 0; y < j->m->height; y++) j->rows[y] = j->m->rgb + stride * (size_t)y;
-    png_read_image(j->png, j->rows);
-    png_read_end(j->png, NULL);
-}
-
+/* Every PNG becomes 8-bit RGB. Transparency is dropped, not blended. */
 static glofnd_status decode_steps(gf_error *err, png_job *j) {
-    png_set_read_fn(j->png, j, take_bytes);
     const png_structp png = j->png;
+    png_set_read_fn(png, j, take_bytes);
     png_set_user_limits(png, GF_IMAGE_SIDE_MAX, GF_IMAGE_SIDE_MAX);
     png_set_chunk_malloc_max(png, CHUNK_MAX);
     png_set_chunk_cache_max(png, 128);
-    png_read_info(j->png, j->info);
-    const int width = (int)png_get_image_width(j->png, j->info), height = (int)png_get_image_height(j->png, j->info);
+    png_read_info(png, j->info);
+    const int width = (int)png_get_image_width(png, j->info), height = (int)png_get_image_height(png, j->info);
     TRY(gf_image_take(err, j->hint, width, height, (int64_t)width * height));
     TRY(gf_image_resize(err, j->m, width, height));
-    /* Every PNG becomes 8-bit RGB. Transparency is dropped, not blended. */
-    const png_structp transforms_png = j->png;
-    const png_infop info = j->info;
-    const int colour = png_get_color_type(transforms_png, info), depth = png_get_bit_depth(transforms_png, info);
-    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(transforms_png);
-    if (colour == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(transforms_png);
-    if (depth == 16) png_set_strip_16(transforms_png);
-    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(transforms_png);
-    png_set_strip_alpha(transforms_png);
-    png_set_interlace_handling(transforms_png);
-    png_read_update_info(transforms_png, info);
-    read_pixels(j);
+    const int colour = png_get_color_type(png, j->info), depth = png_get_bit_depth(png, j->info);
+    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+    if (colour == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
+    if (depth == 16) png_set_strip_16(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+    png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, j->info);
+    const size_t stride = (size_t)3 * (size_t)width;
+    if (png_get_rowbytes(png, j->info) != stride) png_error(png, "unexpected row size");
+    j->rows = malloc((size_t)height * sizeof *j->rows);
+    j->no_memory = !j->rows;
+    if (!j->rows) png_error(png, "no memory");
+    for (int y = 0; y < height; y++) j->rows[y] = j->m->rgb + stride * (size_t)y;
+    png_read_image(png, j->rows);
+    png_read_end(png, NULL);
     return GLOFND_OK;
 }
 
@@ -127,17 +119,14 @@ static glofnd_status decode_guarded(gf_error *err, const char *name, png_job *j)
     if (setjmp(j->back))
         return gf_fail(err, j->no_memory ? GLOFND_E_MEMORY : GLOFND_E_FORMAT, "'%.300s': PNG: %.150s", name, j->text);
     const glofnd_status status = decode_steps(err, j);
-    if (status != GLOFND_OK) {
-        gf_error why = err ? *err : (gf_error){""};
-        return gf_fail(err, status, "'%.300s': %.180s", name, why.text);
-    }
-    return status;
+    const gf_error why = err ? *err : (gf_error){""};
+    return status == GLOFND_OK ? status : gf_fail(err, status, "'%.300s': %.180s", name, why.text);
 }
 
 glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                             gf_image *out) {
     png_job j = {.in = bytes, .left = size, .hint = hint, .m = out};
-    j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, leave, stay_silent);
+    j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, leave_by_jump, stay_silent);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
     glofnd_status status = GLOFND_E_MEMORY;
     if (j.info) status = decode_guarded(err, name, &j);
@@ -175,7 +164,7 @@ glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **by
     FAIL_IF(err, !m->rgb || m->width < 1 || m->height < 1, GLOFND_E_ARGUMENT, "no image to encode");
     gf_image borrowed = *m;
     png_job j = {.m = &borrowed};
-    j.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &j, leave, stay_silent);
+    j.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &j, leave_by_jump, stay_silent);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
     const int done = j.info && encode_guarded(&j);
     png_destroy_write_struct(&j.png, &j.info);
@@ -271,14 +260,14 @@ void gf_image_free(gf_image *m) {
 int gf_image_full_width(const gf_image *m) { return m->part.by ? m->part.full_width : m->width; }
 int gf_image_full_height(const gf_image *m) { return m->part.by ? m->part.full_height : m->height; }
 
-static int begins(const uint8_t *bytes, size_t size, size_t at, const char *magic, size_t n) {
+static int has_magic(const uint8_t *bytes, size_t size, size_t at, const char *magic, size_t n) {
     return size >= at + n && memcmp(bytes + at, magic, n) == 0;
 }
 
-static int is_jpeg(const uint8_t *bytes, size_t size) { return begins(bytes, size, 0, "\xff\xd8\xff", 3); }
-static int is_png(const uint8_t *bytes, size_t size) { return begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8); }
+static int is_jpeg(const uint8_t *bytes, size_t size) { return has_magic(bytes, size, 0, "\xff\xd8\xff", 3); }
+static int is_png(const uint8_t *bytes, size_t size) { return has_magic(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8); }
 static int is_webp(const uint8_t *bytes, size_t size) {
-    return begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4);
+    return has_magic(bytes, size, 0, "RIFF", 4) && has_magic(bytes, size, 8, "WEBP", 4);
 }
 
 int gf_image_begins(const uint8_t *bytes, size_t size) {
@@ -286,13 +275,13 @@ int gf_image_begins(const uint8_t *bytes, size_t size) {
 }
 
 /* Other formats that occur under the name .jpg. */
-static const char *foreign(const uint8_t *bytes, size_t size) {
+static const char *foreign_format(const uint8_t *bytes, size_t size) {
     if (size == 0) return "it is empty";
-    if (begins(bytes, size, 0, "GIF8", 4)) return "it is a GIF";
-    if (begins(bytes, size, 0, "BM", 2)) return "it looks like a BMP";
-    if (begins(bytes, size, 0, "II*", 3) || begins(bytes, size, 0, "MM\0*", 4)) return "it is a TIFF";
-    if (begins(bytes, size, 4, "ftyp", 4)) return "it looks like HEIF or AVIF";
-    if (begins(bytes, size, 0, "<", 1)) return "it looks like HTML";
+    if (has_magic(bytes, size, 0, "GIF8", 4)) return "it is a GIF";
+    if (has_magic(bytes, size, 0, "BM", 2)) return "it looks like a BMP";
+    if (has_magic(bytes, size, 0, "II*", 3) || has_magic(bytes, size, 0, "MM\0*", 4)) return "it is a TIFF";
+    if (has_magic(bytes, size, 4, "ftyp", 4)) return "it looks like HEIF or AVIF";
+    if (has_magic(bytes, size, 0, "<", 1)) return "it looks like HTML";
     return "its first bytes are of none of them";
 }
 
@@ -305,7 +294,7 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
     if (is_jpeg(bytes, size)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
     if (is_png(bytes, size)) return gf_png_decode(err, name, bytes, size, hint, out);
     if (is_webp(bytes, size)) return gf_webp_decode(err, name, bytes, size, hint, out);
-    GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG, PNG nor WebP: %s", name, foreign(bytes, size));
+    GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG, PNG nor WebP: %s", name, foreign_format(bytes, size));
 }
 
 const char *gf_image_endings(void) { return gf_image_reads_webp() ? ".jpg, .jpeg, .png or .webp" : ".jpg, .jpeg or .png"; }

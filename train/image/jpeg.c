@@ -21,7 +21,9 @@
 #define ROWS_AT_ONCE 8
 /* Rows and columns can be skipped; earlier versions had errors in it. */
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2001000
-#define CAN_SKIP
+#define CAN_SKIP 1
+#else
+#define CAN_SKIP 0
 #endif
 
 typedef struct reporter {
@@ -45,13 +47,13 @@ typedef struct decode_job {
     gf_image *out;
 } decode_job;
 
-static void leave(j_common_ptr c) {
+static void leave_by_jump(j_common_ptr c) {
     reporter *r = (reporter *)c->err;
     c->err->format_message(c, r->text);
     longjmp(r->back, 1);
 }
 
-static void note(j_common_ptr c, int level) {
+static void note_warning(j_common_ptr c, int level) {
     reporter *r = (reporter *)c->err;
     if (level >= 0) return; /* a trace, not a warning */
     if (c->err->msg_code == JWRN_JPEG_EOF) r->ends_early = 1;
@@ -70,29 +72,10 @@ static void watch_scans(j_common_ptr c) {
 
 static struct jpeg_error_mgr *report_to(reporter *r) {
     jpeg_std_error(&r->base);
-    r->base.error_exit = leave;
-    r->base.emit_message = note;
+    r->base.error_exit = leave_by_jump;
+    r->base.emit_message = note_warning;
     r->base.output_message = stay_silent;
     return &r->base;
-}
-
-/* The largest power of two by which the image can be reduced so that its shorter side keeps `min` pixels. */
-static unsigned reduction(unsigned width, unsigned height, int min) {
-    const unsigned shorter = width < height ? width : height;
-    for (unsigned by = 8; by > 1; by /= 2)
-        if (min > 0 && (shorter + by - 1) / by >= (unsigned)min) return by;
-    return 1;
-}
-
-/* 1: rows and columns can be skipped without changing the others. Files of four inks, of arithmetic coding and, in exact mode,
- * progressive ones (blocks smoothed by their neighbours) are decoded whole. */
-static int can_take_part(const decode_job *j) {
-#ifdef CAN_SKIP
-    return j->hint.choose && j->c.num_components != 4 && !j->c.arith_code && (j->hint.fast || !j->c.progressive_mode);
-#else
-    (void)j;
-    return 0;
-#endif
 }
 
 static int64_t reduced_pixels(const decode_job *j, unsigned by) {
@@ -109,16 +92,14 @@ static glofnd_status take_pixels(gf_error *err, decode_job *j) {
                          several ? all : reduced_pixels(j, j->c.scale_denom));
 }
 
-static unsigned product_255(unsigned a, unsigned b) { /* a b / 255, rounded */
-    const unsigned t = a * b + 128;
-    return (t + (t >> 8)) >> 8;
-}
-
 /* Four inks as JPEG files hold them, which is inverted (Adobe's convention, that PIL assumes for all files). */
 static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, size_t pixels) {
     for (size_t i = 0; i < pixels; i++) {
         const unsigned light = inks[4 * i + 3];
-        for (int k = 0; k < 3; k++) rgb[3 * i + k] = (uint8_t)(light - product_255(255u - inks[4 * i + k], light));
+        for (int k = 0; k < 3; k++) {
+            const unsigned t = (255u - inks[4 * i + k]) * light + 128;
+            rgb[3 * i + k] = (uint8_t)(light - ((t + (t >> 8)) >> 8)); /* the product by 255, rounded */
+        }
     }
 }
 
@@ -139,7 +120,7 @@ static range narrow(decode_job *j) {
     const range across = reduced(j->wanted.left, j->wanted.width, by, j->c.max_h_samp_factor, j->c.output_width);
     const range down = reduced(j->wanted.top, j->wanted.height, by, j->c.max_v_samp_factor, j->c.output_height);
     JDIMENSION left = across.first, width = across.end - across.first;
-#ifdef CAN_SKIP
+#if CAN_SKIP
     if (width < j->c.output_width) jpeg_crop_scanline(&j->c, &left, &width);
 #endif
     j->part = (gf_part){(int)j->c.image_width, (int)j->c.image_height, (int)left, (int)down.first, (int)by};
@@ -147,7 +128,7 @@ static range narrow(decode_job *j) {
 }
 
 static void skip_to(decode_job *j, unsigned row) {
-#ifdef CAN_SKIP
+#if CAN_SKIP
     if (row > j->c.output_scanline) jpeg_skip_scanlines(&j->c, row - j->c.output_scanline);
 #else
     (void)j, (void)row;
@@ -170,22 +151,6 @@ static void read_rows(decode_job *j, range rows) {
     }
 }
 
-/* Rows after the wanted ones are skipped, except the last: so a file that is cut short is detected. In fast mode the decoder
- * stops here. */
-static void end_reading(decode_job *j) {
-    const unsigned height = j->c.output_height;
-    if (j->c.output_scanline < height && j->hint.fast) {
-        jpeg_abort_decompress(&j->c);
-        return;
-    }
-    if (j->c.output_scanline < height) {
-        JSAMPARRAY unused = j->c.mem->alloc_sarray((j_common_ptr)&j->c, JPOOL_IMAGE, 3 * j->c.output_width, 1);
-        skip_to(j, height - 1);
-        while (j->c.output_scanline < height) jpeg_read_scanlines(&j->c, unused, 1);
-    }
-    jpeg_finish_decompress(&j->c);
-}
-
 /* The text of a failure, with the name of the image. */
 static glofnd_status with_name(const decode_job *j, glofnd_status status) {
     if (status == GLOFND_OK || !j->err) return status;
@@ -203,12 +168,18 @@ static glofnd_status decode_steps(decode_job *j) {
             "'%.380s': %u x %u pixels are more than accepted", j->name, j->c.image_width, j->c.image_height);
     /* Colour space, reduction and, in j->wanted, the region in pixels of the image. */
     const int width = (int)j->c.image_width, height = (int)j->c.image_height;
-    int by = (int)reduction(j->c.image_width, j->c.image_height, j->hint.fast ? j->hint.shrink_to : 0);
+    /* The largest power of two by which the image can be reduced so that its shorter side keeps `shrink_to` pixels. */
+    const int shorter = width < height ? width : height, keep = j->hint.fast ? j->hint.shrink_to : 0;
+    int by = keep > 0 ? 8 : 1;
+    while (by > 1 && (shorter + by - 1) / by < keep) by /= 2;
     j->wanted = (gf_region){0, 0, width, height};
     if (j->hint.choose) {
         const int min = by;
         const gf_region r = j->hint.choose(j->hint.user, width, height, &by);
-        if (can_take_part(j)) j->wanted = r;
+        /* Rows and columns can be skipped without changing the others, but not in files of four inks, of arithmetic coding and,
+         * in exact mode, in progressive ones (blocks smoothed by their neighbours). */
+        const int skips = j->c.num_components != 4 && !j->c.arith_code && (j->hint.fast || !j->c.progressive_mode);
+        if (CAN_SKIP && skips) j->wanted = r;
         if (!j->hint.fast || by < min || by > 8) by = min;
     }
     j->c.out_color_space = j->c.num_components == 4 ? JCS_CMYK : JCS_RGB;
@@ -221,7 +192,16 @@ static glofnd_status decode_steps(decode_job *j) {
     TRY(with_name(j, gf_image_resize(j->err, j->out, (int)j->c.output_width, (int)(rows.end - rows.first))));
     j->out->part = j->part;
     read_rows(j, rows);
-    end_reading(j);
+    /* Rows after the wanted ones are skipped, except the last: so a file that is cut short is detected. In fast mode the decoder
+     * stops here. */
+    const unsigned end = j->c.output_height, rest = end - j->c.output_scanline;
+    if (rest && !j->hint.fast) {
+        JSAMPARRAY unused = j->c.mem->alloc_sarray((j_common_ptr)&j->c, JPOOL_IMAGE, 3 * j->c.output_width, 1);
+        skip_to(j, end - 1);
+        while (j->c.output_scanline < end) jpeg_read_scanlines(&j->c, unused, 1);
+    }
+    if (rest && j->hint.fast) jpeg_abort_decompress(&j->c);
+    else jpeg_finish_decompress(&j->c);
     const int cut_short = j->report.ends_early || (j->report.data_ends_early && !j->hint.fast);
     FAIL_IF(j->err, cut_short, GLOFND_E_FORMAT, "'%.380s': JPEG cut short", j->name);
     return GLOFND_OK;
@@ -335,8 +315,6 @@ typedef struct parse {
 
 static unsigned big16(const uint8_t *p) { return (unsigned)p[0] << 8 | p[1]; }
 
-/* ----- tables ----- */
-
 static int read_quantizers(parse *p, const uint8_t *body, size_t n) {
     for (; n > 0; body += 65, n -= 65) {
         if (n < 65 || body[0] >= QUANTIZERS) return 0; /* its high half: 16-bit values, not of baseline */
@@ -347,10 +325,8 @@ static int read_quantizers(parse *p, const uint8_t *body, size_t n) {
     return 1;
 }
 
-/* Symbols are sizes of numbers: of 8-bit images DC has at most 11 bits, AC 10. */
-static int is_symbol(int ac, uint8_t s) { return ac ? (s & 15) <= AC_MAX : s <= DC_MAX; }
-
-/* One table; bytes of it, 0: it is wrong. Codes are counted up as T.81 makes them: they must fit in their bits. */
+/* One table; bytes of it, 0: it is wrong. Codes are counted up as T.81 makes them: they must fit in their bits. Symbols are sizes
+ * of numbers: of 8-bit images DC has at most 11 bits, AC 10. */
 static size_t read_codes(const uint8_t *body, size_t n) {
     unsigned code = 0, symbols = 0;
     if (n < 1 + CODE_BITS) return 0;
@@ -362,7 +338,7 @@ static size_t read_codes(const uint8_t *body, size_t n) {
     }
     if (symbols < 1 || symbols > SYMBOLS_MAX || n - 1 - CODE_BITS < symbols) return 0;
     for (unsigned i = 0; i < symbols; i++)
-        if (!is_symbol(body[0] >> 4, body[1 + CODE_BITS + i])) return 0;
+        if (body[0] >> 4 ? (body[1 + CODE_BITS + i] & 15) > AC_MAX : body[1 + CODE_BITS + i] > DC_MAX) return 0;
     return 1 + CODE_BITS + symbols;
 }
 
@@ -377,8 +353,6 @@ static int read_huffman(parse *p, const uint8_t *body, size_t n) {
     }
     return 1;
 }
-
-/* ----- frame and scan ----- */
 
 static int read_frame(parse *p, const uint8_t *body, size_t n) {
     if (p->has_frame || n != 6 + 3 * COMPONENTS || body[0] != 8 || body[5] != COMPONENTS) return 0;
@@ -407,14 +381,6 @@ static int read_scan(const parse *p, const uint8_t *body, size_t n) {
     return body[7] == 0 && body[8] == 63 && body[9] == 0;
 }
 
-/* As libjpeg decides. */
-static int is_ycc(const parse *p) {
-    if (p->has_adobe && p->adobe_transform != 1) return 0;
-    return p->is_jfif || p->has_adobe || (p->id[0] == 1 && p->id[1] == 2 && p->id[2] == 3);
-}
-
-/* ----- entropy-coded data ----- */
-
 /* Data from p->at up to EOI, which it includes; 0: there is none, or another marker comes first. A block has two codes, so two
  * bits, at least. */
 static size_t scan_size(const parse *p) {
@@ -437,34 +403,27 @@ static size_t scan_size(const parse *p) {
     return (size_t)(c - begin) + 2;
 }
 
-/* ----- segments ----- */
-
-static int keep(parse *p, size_t at, size_t size) {
+static int keep_segment(parse *p, size_t at, size_t size) {
     if (p->out->segments == GF_PLAIN_SEGMENTS) return 0;
     p->out->segment[p->out->segments++] = (gf_jpeg_segment){at, size};
     p->out->size += size;
     return 1;
 }
 
-static void read_application(parse *p, uint8_t marker, const uint8_t *body, size_t n) {
-    if (marker == APP0 && n >= 14 && memcmp(body, "JFIF", 5) == 0) p->is_jfif = 1;
-    if (marker == APP14 && n >= 12 && memcmp(body, "Adobe", 5) == 0) {
-        p->has_adobe = 1;
-        p->adobe_transform = body[11];
-    }
-}
-
 /* 1: the segment is sound, and kept if it is needed. */
 static int read_segment(parse *p, uint8_t marker, size_t at, const uint8_t *body, size_t n) {
     switch (marker) {
-    case DQT: return read_quantizers(p, body, n) && keep(p, at, n + 4);
-    case DHT: return read_huffman(p, body, n) && keep(p, at, n + 4);
-    case SOF0: return read_frame(p, body, n) && keep(p, at, n + 4);
+    case DQT: return read_quantizers(p, body, n) && keep_segment(p, at, n + 4);
+    case DHT: return read_huffman(p, body, n) && keep_segment(p, at, n + 4);
+    case SOF0: return read_frame(p, body, n) && keep_segment(p, at, n + 4);
     case DRI:
         if (n != 2) return 0;
         p->interval = big16(body);
-        return keep(p, at, n + 4);
-    default: read_application(p, marker, body, n); return (marker >= APP0 && marker <= APP15) || marker == COM;
+        return keep_segment(p, at, n + 4);
+    default:
+        if (marker == APP0 && n >= 14 && memcmp(body, "JFIF", 5) == 0) p->is_jfif = 1;
+        if (marker == APP14 && n >= 12 && memcmp(body, "Adobe", 5) == 0) p->has_adobe = 1, p->adobe_transform = body[11];
+        return (marker >= APP0 && marker <= APP15) || marker == COM;
     }
 }
 
@@ -483,9 +442,11 @@ int gf_jpeg_is_plain(const uint8_t *bytes, size_t size, gf_plain_jpeg *out) {
         const size_t at = p.at;
         p.at += 2 + length;
         if (s[1] == SOS) {
-            if (!read_scan(&p, s + 4, length - 2) || !is_ycc(&p)) return 0;
+            if (!read_scan(&p, s + 4, length - 2)) return 0;
+            /* Y, Cb and Cr, as libjpeg decides. */
+            if (p.has_adobe ? p.adobe_transform != 1 : !p.is_jfif && (p.id[0] != 1 || p.id[1] != 2 || p.id[2] != 3)) return 0;
             const size_t data = scan_size(&p);
-            return data > 0 && keep(&p, at, 2 + length + data);
+            return data > 0 && keep_segment(&p, at, 2 + length + data);
         }
         if (!read_segment(&p, s[1], at, s + 4, length - 2)) return 0;
     }

@@ -20,7 +20,7 @@
 /* ----- the run's options: one row per key -----
  *
  * A new key is one field of gf_config and one row here. The default of a row is also what a configuration of an older program
- * means that lacks the key: it never changes. A new run may begin with a different one: new_run_defaults, below. */
+ * means that lacks the key: it never changes. A new run may begin with a different one: clip_defaults, below. */
 
 static const char *const tasks[] = {"views", "clip", NULL};
 static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50", "clip-resnet50", "vit", NULL};
@@ -191,20 +191,6 @@ static int share_index(const char *key) {
 /* floor(share of n): 35 % of 200 is 70 although 0.35 has no exact binary form. */
 static int64_t part_of(double share, int64_t n) { return (int64_t)floor(share * (double)n / 100.0 * (1.0 + 1e-12)); }
 
-/* Shares of the epochs become epochs. That of warmup_steps waits for the number of steps: gf_config_share_steps. */
-static void resolve_shares(gf_config *c) {
-    int32_t *const epochs[GF_SHARES] = {
-        [GF_SHARE_START] = &c->start_epoch,      [GF_SHARE_WARMUP] = &c->warmup_epochs,
-        [GF_SHARE_GAMMA] = &c->gamma_decay,      [GF_SHARE_UPDATE] = &c->method.update_epoch,
-        [GF_SHARE_MASK] = &c->method.mask_epoch, [GF_SHARE_SHARED] = &c->method.lambda_warmup,
-    };
-    for (int i = 0; i < GF_SHARES; i++) {
-        if (!epochs[i] || c->share[i] <= 0.0) continue;
-        *epochs[i] = (int32_t)part_of(c->share[i], c->epochs);
-        c->share[i] = 0.0;
-    }
-}
-
 void gf_config_share_steps(gf_config *c, int64_t steps) {
     double *share = &c->share[GF_SHARE_WARMUP_STEPS];
     if (*share > 0.0) c->warmup_steps = part_of(*share, steps);
@@ -279,38 +265,21 @@ int gf_config_covers(const gf_config *c, const gf_config *other) {
 }
 
 /* Names of keys in other programs, too far from ours to count as typing errors. */
+/* clang-format off */
 static const struct {
     const char *here, *elsewhere; /* several with spaces between them */
 } other_names[] = {
-    {"lr", "learning_rate base_lr"},
-    {"tau", "temperature temp tau_temp"},
-    {"batch", "batch_size batchsize bs"},
-    {"epochs", "num_epochs max_epochs n_epochs"},
-    {"weight_decay", "wd"},
-    {"optimizer", "opt"},
-    {"warmup_epochs", "warmup"},
-    {"grad_clip", "grad_clip_norm"},
-    {"workers", "num_workers"},
-    {"threads", "num_threads cpus"},
-    {"device", "gpu gpus cuda"},
-    {"precision", "amp"},
-    {"size", "image_size img_size crop_size resolution"},
-    {"patch", "patch_size"},
-    {"arch", "model backbone encoder"},
-    {"head_out", "feature_dim out_dim proj_dim"},
-    {"head_hidden", "hidden_dim"},
-    {"data", "dataset data_dir data_path train_data"},
-    {"init", "pretrained weights"},
-    {"context", "context_length"},
-    {"vocab_merges", "vocab_size"},
-    {"checkpoint_steps", "save_steps"},
-    {"loss", "method"},
-    {"on_epoch", "wandb logger"},
-    {"keep_checkpoints", "save_total_limit save_top_k"},
-    {"eval_every", "eval_epochs val_every check_val_every_n_epoch"},
-    {"log_steps", "log_every"},
-    {"seed", "random_seed"},
+    {"lr", "learning_rate base_lr"}, {"tau", "temperature temp tau_temp"}, {"batch", "batch_size batchsize bs"},
+    {"epochs", "num_epochs max_epochs n_epochs"}, {"weight_decay", "wd"}, {"optimizer", "opt"}, {"warmup_epochs", "warmup"},
+    {"grad_clip", "grad_clip_norm"}, {"workers", "num_workers"}, {"threads", "num_threads cpus"}, {"device", "gpu gpus cuda"},
+    {"precision", "amp"}, {"size", "image_size img_size crop_size resolution"}, {"patch", "patch_size"},
+    {"arch", "model backbone encoder"}, {"head_out", "feature_dim out_dim proj_dim"}, {"head_hidden", "hidden_dim"},
+    {"data", "dataset data_dir data_path train_data"}, {"init", "pretrained weights"}, {"context", "context_length"},
+    {"vocab_merges", "vocab_size"}, {"checkpoint_steps", "save_steps"}, {"loss", "method"}, {"on_epoch", "wandb logger"},
+    {"keep_checkpoints", "save_total_limit save_top_k"}, {"eval_every", "eval_epochs val_every check_val_every_n_epoch"},
+    {"log_steps", "log_every"}, {"seed", "random_seed"},
 };
+/* clang-format on */
 
 /* 1: `word` is one of the words of `list`. */
 static int is_listed(const char *list, const char *word) {
@@ -321,29 +290,25 @@ static int is_listed(const char *list, const char *word) {
     return 0;
 }
 
-/* The message names the nearest key of both tables: it is found in a joined one. */
-static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
-    gf_option both[192];
-    char range[256];
-    int n = 0, in_method;
-    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
-        if (is_listed(other_names[i].elsewhere, key)) {
-            gf_option_range(gf_config_find(other_names[i].here, &in_method), range, sizeof range);
-            GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", key, other_names[i].here, range);
-        }
-    for (const gf_option *o; n < 192 && (o = gf_config_option(n, &in_method)); n++) {
-        both[n] = *o;
-        both[n].offset = 0; /* never written */
-    }
-    const gf_option_table all = {both, n};
-    return gf_option_set(err, &all, c, sizeof *c, key, "");
-}
-
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
     if (gf_method_option_removed(plain)) return gf_method_options_set(err, &c->method, plain, value);
-    if (index_of(plain) < 0) return fail_unknown(err, c, plain);
+    if (index_of(plain) < 0) {
+        /* The message names the nearest key of both tables: it is found in a joined one. */
+        gf_option both[192];
+        char range[256];
+        int n = 0, in_method;
+        for (size_t j = 0; j < sizeof other_names / sizeof *other_names; j++)
+            if (is_listed(other_names[j].elsewhere, plain)) {
+                gf_option_range(gf_config_find(other_names[j].here, &in_method), range, sizeof range);
+                GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", plain, other_names[j].here,
+                        range);
+            }
+        for (const gf_option *o; n < 192 && (o = gf_config_option(n, &in_method)); n++) both[n] = *o, both[n].offset = 0;
+        const gf_option_table all = {both, n}; /* offsets are never written to */
+        return gf_option_set(err, &all, c, sizeof *c, plain, "");
+    }
     /* The option as the tables know it. A share is kept beside it until the schedule is known. */
     const int at = share_index(plain);
     const size_t n = strlen(value);
@@ -354,13 +319,10 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
     if (is_share) {
         /* Reads "35%". E_OPTION: the number is not in [0, 100]. */
         char number[GF_NUMBER_BYTES];
-        const size_t share_count = strlen(value) - 1; /* it ends with '%' */
-        double x = -1.0;
-        const int read = share_count < sizeof number && snprintf(number, sizeof number, "%.*s", (int)share_count, value) >= 0 &&
-                         !gf_number_read(number, &x);
-        FAIL_IF(err, !read || !(x >= 0.0 && x <= 100.0), GLOFND_E_OPTION,
+        const int read = n <= sizeof number && snprintf(number, sizeof number, "%.*s", (int)n - 1, value) >= 0 &&
+                         !gf_number_read(number, &share);
+        FAIL_IF(err, !read || !(share >= 0.0 && share <= 100.0), GLOFND_E_OPTION,
                 "%s: \"%.40s\" is not a share; expected 0%% to 100%% of the schedule", plain, value);
-        share = x;
     }
     TRY(in_run ? gf_option_set(err, run_options(), c, sizeof *c, plain, text)
                : gf_method_options_set(err, &c->method, plain, text));
@@ -403,18 +365,16 @@ typedef struct reading {
 
 static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
     const reading *r = user;
-    gf_config *c = r->config;
-    const char *path = r->path;
     char *text = trimmed(line);
     if (!*text || *text == '#' || *text == ';') return GLOFND_OK;
     char *equals = strchr(text, '=');
-    FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
+    FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", r->path, number, text);
     *equals = 0;
     gf_error inner = {{0}};
     const char *value = trimmed(equals + 1);
-    const glofnd_status status = gf_config_set(&inner, c, trimmed(text), value);
+    const glofnd_status status = gf_config_set(&inner, r->config, trimmed(text), value);
     if (status != GLOFND_OK)
-        gf_fail(err, status, "%s:%d: %s%s", path, number, inner.text,
+        gf_fail(err, status, "%s:%d: %s%s", r->path, number, inner.text,
                 strpbrk(value, "#;") ? "; comments need a line of their own" : "");
     return status;
 }
@@ -446,78 +406,52 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
 
 /* ----- defaults of a new run ----- */
 
-/* Those that differ from the option tables, which older configurations mean. */
+/* Where task clip differs from the option tables: the paper's image-text experiments, open_clip's views. */
 static const struct {
-    const char *key, *views, *clip; /* NULL: as in the option table */
-} new_run_defaults[] = {
-    /* The paper's image-text experiments, open_clip's views. */
-    {"epochs", NULL, "37"},
-    {"tau", NULL, "0.07"},
-    {"gamma_schedule", NULL, "cosine"},
-    {"optimizer", NULL, "adamw"},
-    {"lr", NULL, "1e-3"},
-    {"lr_scaling", NULL, "none"},
-    {"weight_decay", NULL, "0.1"},
-    {"pixels", NULL, "clip"},
-    {"crop_min", NULL, "0.9"},
-    {"jitter_p", NULL, "0"},
-    {"gray_p", NULL, "0"},
-    {"blur_p", NULL, "0"},
-    {"flip_p", NULL, "0"},
-    {"crop_filter", NULL, "bicubic"},
-    {"eval_view", NULL, "clip"},
+    const char *key, *value;
+} clip_defaults[] = {
+    {"epochs", "37"},
+    {"tau", "0.07"},
+    {"gamma_schedule", "cosine"},
+    {"optimizer", "adamw"},
+    {"lr", "1e-3"},
+    {"lr_scaling", "none"},
+    {"weight_decay", "0.1"},
+    {"pixels", "clip"},
+    {"crop_min", "0.9"},
+    {"jitter_p", "0"},
+    {"gray_p", "0"},
+    {"blur_p", "0"},
+    {"flip_p", "0"},
+    {"crop_filter", "bicubic"},
+    {"eval_view", "clip"},
 };
-
-static const char *default_of(size_t i, gf_train_task task) {
-    return task == GF_TASK_CLIP ? new_run_defaults[i].clip : new_run_defaults[i].views;
-}
+enum { CLIP_DEFAULTS = sizeof clip_defaults / sizeof *clip_defaults };
 
 const char *gf_config_preset(const gf_option *o, gf_train_task task) {
-    for (size_t i = 0; i < sizeof new_run_defaults / sizeof *new_run_defaults; i++)
-        if (strcmp(new_run_defaults[i].key, o->key) == 0 && default_of(i, task)) return default_of(i, task);
+    for (int i = 0; i < CLIP_DEFAULTS && task == GF_TASK_CLIP; i++)
+        if (strcmp(clip_defaults[i].key, o->key) == 0) return clip_defaults[i].value;
     return o->preset;
-}
-
-/* Keys that were not given take the defaults of a new run. */
-static glofnd_status take_defaults(gf_error *err, gf_config *c) {
-    for (size_t i = 0; i < sizeof new_run_defaults / sizeof *new_run_defaults; i++) {
-        const char *value = default_of(i, c->task);
-        if (value && !is_given(c, new_run_defaults[i].key)) TRY(gf_config_set(err, c, new_run_defaults[i].key, value));
-    }
-    return GLOFND_OK;
 }
 
 /* ----- what a configuration means ----- */
 
-static glofnd_status check_views(gf_error *err, const gf_config *c) {
-    FAIL_IF(err, c->method.loss == GLOFND_LOSS_FASTCLIP, GLOFND_E_OPTION,
-            "loss: fastclip learns a temperature, which is for images with captions: set task = clip, or another loss");
-    FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
-    FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
-    FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
-    return GLOFND_OK;
-}
-
-static glofnd_status check_clip(gf_error *err, gf_config *c) {
-    FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for task views; leave it 0");
-    FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
-            "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
-    FAIL_IF(err, c->text_width % c->text_heads != 0, GLOFND_E_OPTION, "text_heads: %d do not divide text_width %d",
-            (int)c->text_heads, (int)c->text_width);
-    if (c->arch != GF_ARCH_VIT) return GLOFND_OK;
-    if (c->image_width == 0) c->image_width = 768;
-    if (c->image_layers == 0) c->image_layers = 12;
-    if (c->image_heads == 0) c->image_heads = 12;
-    if (c->patch == 0) c->patch = 32;
-    FAIL_IF(err, c->image_width % c->image_heads != 0, GLOFND_E_OPTION, "image_heads: %d do not divide image_width %d",
-            (int)c->image_heads, (int)c->image_width);
-    return GLOFND_OK;
-}
-
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     char why[sizeof err->text];
-    TRY(take_defaults(err, c));
-    resolve_shares(c);
+    /* Keys that were not given take the defaults of a new run. */
+    for (int i = 0; i < CLIP_DEFAULTS && c->task == GF_TASK_CLIP; i++)
+        if (!is_given(c, clip_defaults[i].key)) TRY(gf_config_set(err, c, clip_defaults[i].key, clip_defaults[i].value));
+    /* Shares of the epochs become epochs. That of warmup_steps waits for the number of steps: gf_config_share_steps. */
+    int32_t *const epochs[GF_SHARES] = {
+        [GF_SHARE_START] = &c->start_epoch,      [GF_SHARE_WARMUP] = &c->warmup_epochs,
+        [GF_SHARE_GAMMA] = &c->gamma_decay,      [GF_SHARE_UPDATE] = &c->method.update_epoch,
+        [GF_SHARE_MASK] = &c->method.mask_epoch, [GF_SHARE_SHARED] = &c->method.lambda_warmup,
+    };
+    for (int i = 0; i < GF_SHARES; i++) {
+        if (!epochs[i] || c->share[i] <= 0.0) continue;
+        *epochs[i] = (int32_t)part_of(c->share[i], c->epochs);
+        c->share[i] = 0.0;
+    }
     FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; give the SPEC of the images, for example --data shapes:n=4096");
     FAIL_IF(err, c->grad_clip > 0.0 && c->optimizer == GF_OPTIMIZER_LARS, GLOFND_E_OPTION,
             "grad_clip: lars scales the step of every tensor; take adamw or sgd, or leave it 0");
@@ -526,7 +460,27 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
             "task: %s, but loss or pairing ask for %s; for images with captions set task = clip, else task = views",
             c->task == GF_TASK_CLIP ? "clip" : "views", c->task == GF_TASK_CLIP ? "two views" : "image and text");
     c->method.pairing = pairing;
-    TRY(c->task == GF_TASK_CLIP ? check_clip(err, c) : check_views(err, c));
+    if (c->task == GF_TASK_CLIP) {
+        FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for task views; leave it 0");
+        FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
+                "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
+        FAIL_IF(err, c->text_width % c->text_heads != 0, GLOFND_E_OPTION, "text_heads: %d do not divide text_width %d",
+                (int)c->text_heads, (int)c->text_width);
+        if (c->arch == GF_ARCH_VIT) {
+            if (c->image_width == 0) c->image_width = 768;
+            if (c->image_layers == 0) c->image_layers = 12;
+            if (c->image_heads == 0) c->image_heads = 12;
+            if (c->patch == 0) c->patch = 32;
+            FAIL_IF(err, c->image_width % c->image_heads != 0, GLOFND_E_OPTION, "image_heads: %d do not divide image_width %d",
+                    (int)c->image_heads, (int)c->image_width);
+        }
+    } else {
+        FAIL_IF(err, c->method.loss == GLOFND_LOSS_FASTCLIP, GLOFND_E_OPTION,
+                "loss: fastclip learns a temperature, which is for images with captions: set task = clip, or another loss");
+        FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
+        FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
+        FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
+    }
     FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");

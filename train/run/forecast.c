@@ -20,12 +20,6 @@ static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
     return (o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr) * (shared ? (double)steps : 1.0);
 }
 
-/* The share of a full step that is left in an epoch, by lambda_decay. */
-static double step_left(const glofnd_options *o, int32_t epoch) {
-    const double visits = (double)(epoch - o->update_epoch) + 1.0;
-    return o->lambda_decay > 0.0 ? GF_MIN(1.0, o->lambda_decay / visits) : 1.0;
-}
-
 gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
     const glofnd_options *o = &c->method;
     gf_flag_forecast x = {.reached = 1.0, .from = o->mask_epoch};
@@ -34,7 +28,10 @@ gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
         int32_t ready = c->epochs;
         x.fall = fall_in(o, c->epochs, steps);
         for (int32_t e = o->update_epoch; e < c->epochs && x.reached > -1.0; e++) {
-            x.reached = GF_MAX(-1.0, x.reached - fall_in(o, e, steps) * step_left(o, e));
+            /* The share of a full step that is left, by lambda_decay. */
+            const double visits = (double)(e - o->update_epoch) + 1.0;
+            const double left = o->lambda_decay > 0.0 ? GF_MIN(1.0, o->lambda_decay / visits) : 1.0;
+            x.reached = GF_MAX(-1.0, x.reached - fall_in(o, e, steps) * left);
             if (ready == c->epochs && x.reached <= aim + 1e-9) ready = e;
         }
         x.from = GF_MAX(x.from, ready);
@@ -61,39 +58,6 @@ static double flagged_of(const glofnd_options *o, double negatives) {
     return GF_MAX(1.0, ceil(o->alpha * (negatives - !topk) - 1e-9));
 }
 
-static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, size_t bytes) {
-    const glofnd_options *o = &c->method;
-    const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
-    const double negatives = negatives_of(c), first = flagged_of(o, negatives);
-    const char *what = bank && c->task != GF_TASK_CLIP ? "other samples of the batch" : "negatives of a row";
-    char lambda[100] = "";
-    if (x->fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x->fall);
-    else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
-    else if (o->alpha * negatives < 1.0) snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
-    if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
-        snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
-                 (int)c->epochs);
-    else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
-        snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
-                 (int)x->from + 1, (int)c->epochs);
-    else
-        snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
-                 100.0 * (fnc ? first / negatives : o->alpha), (int)x->from + 1, (int)c->epochs, lambda);
-}
-
-static void warn(const gf_config *c, const gf_flag_forecast *x, char *out, size_t bytes) {
-    const glofnd_options *o = &c->method;
-    const int32_t start = o->update_epoch, has = c->epochs - start;
-    const char *faster = o->learner == GLOFND_LEARN_SGD && !o->lambda_normalize ? "lambda_normalize = 1" : "a larger lambda_lr";
-    snprintf(out, bytes,
-             "warning: this run will flag next to nothing: lambda starts at 1 in epoch %d and falls by at most %.3g an epoch, so "
-             "after "
-             "the %d epoch%s it has it is %.2f at best, where about %.1f is expected; use lambda_init = quantile, an earlier "
-             "start_epoch, "
-             "or %s",
-             (int)start + 1, x->fall, (int)has, has == 1 ? "" : "s", x->reached, expected_lambda(c), faster);
-}
-
 void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t bytes, char *warning, size_t warning_bytes) {
     const glofnd_options *o = &c->method;
     const gf_flag_forecast x = gf_flag_forecast_of(c, steps);
@@ -104,8 +68,36 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
                  "warning: the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s; use a share, "
                  "start_epoch = 35%%",
                  (int)o->mask_epoch, c->epochs == 1 ? "is" : "are", (int)c->epochs, c->epochs == 1 ? "" : "s");
-    else if (x.never) warn(c, &x, warning, warning_bytes);
-    else describe(c, &x, line, bytes);
+    else if (x.never) {
+        const int32_t start = o->update_epoch, has = c->epochs - start;
+        const char *faster =
+            o->learner == GLOFND_LEARN_SGD && !o->lambda_normalize ? "lambda_normalize = 1" : "a larger lambda_lr";
+        snprintf(
+            warning, warning_bytes,
+            "warning: this run will flag next to nothing: lambda starts at 1 in epoch %d and falls by at most %.3g an epoch, so "
+            "after the %d epoch%s it has it is %.2f at best, where about %.1f is expected; use lambda_init = quantile, an "
+            "earlier "
+            "start_epoch, or %s",
+            (int)start + 1, x.fall, (int)has, has == 1 ? "" : "s", x.reached, expected_lambda(c), faster);
+    } else {
+        const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
+        const double negatives = negatives_of(c), first = flagged_of(o, negatives);
+        const char *what = bank && c->task != GF_TASK_CLIP ? "other samples of the batch" : "negatives of a row";
+        char lambda[100] = "";
+        if (x.fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x.fall);
+        else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
+        else if (o->alpha * negatives < 1.0)
+            snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
+        if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
+            snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x.from + 1,
+                     (int)c->epochs);
+        else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
+            snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
+                     (int)x.from + 1, (int)c->epochs);
+        else
+            snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
+                     100.0 * (fnc ? first / negatives : o->alpha), (int)x.from + 1, (int)c->epochs, lambda);
+    }
 }
 
 /* ----- options without effect -----

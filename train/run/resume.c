@@ -1,4 +1,4 @@
-/* resume.c - see resume.h. */
+/* resume.c - see resume.h: keys that may differ, the configuration of a resumed run, branches. */
 #include "run/resume.h"
 
 #include <errno.h>
@@ -15,46 +15,23 @@
 /* `sooner`: it acts from the first step on where samples of equal contents are no negatives (task clip, mask_duplicates).
  * `shapes`: it acts then on what is remembered, not on the steps. A key that is not listed must be equal. start_epoch comes
  * before the two that it sets. */
+/* clang-format off */
 static const struct {
     const char *key;
     int sooner;
     unsigned shapes;
 } late_keys[] = {
-    {"start_epoch", 0, 0},
-    {"update_epoch", 0, 0},
-    {"mask_epoch", 0, 0},
-    {"detector", 0, 0},
-    {"alpha", 0, 0},
-    {"action", 1, 0},
-    {"omega", 1, 0},
-    {"attract_omega", 1, 0},
-    {"lambda_init", 0, 0},
-    {"lambda_lr", 0, 0},
-    {"lambda_warmup", 0, 0},
-    {"lambda_normalize", 0, 0},
-    {"lambda_beta1", 0, 0},
-    {"lambda_beta2", 0, 0},
-    {"lambda_eps", 0, 0},
-    {"lambda_decay", 0, 0},
-    {"learner", 0, 0},
-    {"ring_rows", 0, GF_REMEMBERS_RING},
-    {"similarity", 0, GF_REMEMBERS_RING}, /* a ring of embeddings, or of averages */
-    {"bank_momentum", 0, GF_REMEMBERS_BANK},
-    {"fnc_rule", 0, 0},
-    {"fnc_threshold", 0, 0},
-    {"fnc_support", 0, 0},
-    {"fnc_aggregate", 0, 0},
-    {"neighbours", 0, 0},
-    {"neighbour_rows", 0, 0},
-    {"neighbour_weight", 0, 0},
-    {"neighbour_share", 0, 0},
-    {"groups", 0, 0},
-    {"kmeans_groups", 0, 0},
-    {"kmeans_epochs", 0, 0},
-    {"kmeans_iterations", 0, 0},
-    {"kmeans_accept", 0, 0},
+    {"start_epoch", 0, 0}, {"update_epoch", 0, 0}, {"mask_epoch", 0, 0}, {"detector", 0, 0}, {"alpha", 0, 0},
+    {"action", 1, 0}, {"omega", 1, 0}, {"attract_omega", 1, 0},
+    {"lambda_init", 0, 0}, {"lambda_lr", 0, 0}, {"lambda_warmup", 0, 0}, {"lambda_normalize", 0, 0}, {"lambda_beta1", 0, 0},
+    {"lambda_beta2", 0, 0}, {"lambda_eps", 0, 0}, {"lambda_decay", 0, 0}, {"learner", 0, 0}, {"ring_rows", 0, GF_REMEMBERS_RING},
+    {"similarity", 0, GF_REMEMBERS_RING}, /* a ring of embeddings, or of averages */ {"bank_momentum", 0, GF_REMEMBERS_BANK},
+    {"fnc_rule", 0, 0}, {"fnc_threshold", 0, 0}, {"fnc_support", 0, 0}, {"fnc_aggregate", 0, 0},
+    {"neighbours", 0, 0}, {"neighbour_rows", 0, 0}, {"neighbour_weight", 0, 0}, {"neighbour_share", 0, 0},
+    {"groups", 0, 0}, {"kmeans_groups", 0, 0}, {"kmeans_epochs", 0, 0}, {"kmeans_iterations", 0, 0}, {"kmeans_accept", 0, 0},
     {"checkpoint_epochs", 0, 0},
 };
+/* clang-format on */
 
 static int masks_duplicates(const gf_config *c) { return c->task == GF_TASK_CLIP && c->mask_duplicates; }
 
@@ -92,7 +69,7 @@ static int may_differ(const gf_config *c, const char *key, unsigned memory) {
     return 0;
 }
 
-static const char *find_key(const gf_config *a, const gf_config *b, unsigned memory) {
+static const char *first_key_that_differs(const gf_config *a, const gf_config *b, unsigned memory) {
     char x[1100], y[1100];
     const char *key;
     for (int i = 0; (key = gf_config_value(a, i, x, sizeof x)); i++) {
@@ -102,11 +79,11 @@ static const char *find_key(const gf_config *a, const gf_config *b, unsigned mem
     return NULL;
 }
 
-const char *gf_early_key(const gf_config *a, const gf_config *b) { return find_key(a, b, 0); }
+const char *gf_early_key(const gf_config *a, const gf_config *b) { return first_key_that_differs(a, b, 0); }
 
 const char *gf_parting_key(const gf_config *trunk, const gf_config *branch) {
     const unsigned memory = gf_detector_memory(branch), lacks = memory & ~gf_detector_memory(trunk);
-    const char *key = find_key(trunk, branch, memory & ~lacks);
+    const char *key = first_key_that_differs(trunk, branch, memory & ~lacks);
     if (key || !lacks) return key;
     if (lacks & GF_REMEMBERS_RING && trunk->method.learner != branch->method.learner) return "learner";
     if (lacks & GF_REMEMBERS_BANK && trunk->method.similarity != branch->method.similarity) return "similarity";
@@ -135,17 +112,6 @@ static int last_differs(const gf_config *a, const gf_config *b) {
     return strcmp(x, y) != 0;
 }
 
-/* *cut: the last line of the file has no end. */
-static glofnd_status lacks_end(gf_error *err, const char *path, int *cut) {
-    FILE *f = gf_stream_open(path, "r");
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    const int last = fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n', failed = ferror(f), why = errno;
-    fclose(f);
-    FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
-    *cut = last != '\n';
-    return GLOFND_OK;
-}
-
 glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, const char **was) {
     char path[PATH_MAX], from[PATH_MAX];
     gf_config copy = {0};
@@ -161,31 +127,18 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
     /* A file without its end has right lines, a last one that may be unreadable, and lacks later keys. A wrong line elsewhere is
      * a mistake of the user, and an error. */
     int cut = 0;
-    if (own) TRY(lacks_end(err, path, &cut));
+    if (own) { /* the last line of the file has no end */
+        FILE *f = gf_stream_open(path, "r");
+        FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+        const int last = fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n', failed = ferror(f), why = errno;
+        fclose(f);
+        FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
+        cut = last != '\n';
+    }
     if (status == GLOFND_OK) cut = !gf_config_covers(config, &copy) || (cut && last_differs(config, &copy));
     *was = !own ? "lost" : cut ? "cut" : NULL;
     if (!*was) return status;
     *config = copy;
-    return GLOFND_OK;
-}
-
-/* What a row of an anchor holds beside its threshold depends on the learner, its scale on the similarity. */
-static glofnd_status check_thresholds(gf_error *err, const gf_config *before, const gf_config *now, const char *from,
-                                      int64_t epoch_steps) {
-    static const char *const keys[] = {"learner", "similarity"};
-    const int64_t start = before->method.update_epoch;
-    char old[64], new[64];
-    if (!gf_config_learns_lambda(before) || !gf_config_learns_lambda(now)) return GLOFND_OK;
-    if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        gf_config_text(before, keys[i], old, sizeof old);
-        gf_config_text(now, keys[i], new, sizeof new);
-        FAIL_IF(
-            err, strcmp(old, new) != 0, GLOFND_E_OPTION,
-            "%s: %.200s has thresholds learned with '%s' since the end of epoch %lld, and '%s' is given; resume with --%s %s, "
-            "or from a checkpoint that has none yet",
-            keys[i], from, old, (long long)start, new, keys[i], old);
-    }
     return GLOFND_OK;
 }
 
@@ -206,7 +159,22 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
     if (epoch_steps == 0) return GLOFND_OK;
     /* Its files may have room for what its detector did not keep. */
     TRY(gf_detector_check_memory(err, now, gf_detector_memory(&before), from));
-    return check_thresholds(err, &before, now, from, epoch_steps);
+    /* What a row of an anchor holds beside its threshold depends on the learner, its scale on the similarity. */
+    static const char *const keys[] = {"learner", "similarity"};
+    const int64_t start = before.method.update_epoch;
+    char old[64], new[64];
+    if (!gf_config_learns_lambda(&before) || !gf_config_learns_lambda(now)) return GLOFND_OK;
+    if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        gf_config_text(&before, keys[i], old, sizeof old);
+        gf_config_text(now, keys[i], new, sizeof new);
+        FAIL_IF(
+            err, strcmp(old, new) != 0, GLOFND_E_OPTION,
+            "%s: %.200s has thresholds learned with '%s' since the end of epoch %lld, and '%s' is given; resume with --%s %s, "
+            "or from a checkpoint that has none yet",
+            keys[i], from, old, (long long)start, new, keys[i], old);
+    }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from) {
@@ -225,18 +193,21 @@ glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from
 #define COPY GF_TEMP_MARK "copy"
 enum { PORTION = 1 << 20, DEPTH = 3 }; /* bytes copied at a time; RUN/checkpoints/step-N/file */
 
-/* As long as it is now: a log may grow. */
-static glofnd_status copy_file(gf_error *err, const char *from, const char *to) {
+static glofnd_status copy_named(gf_error *err, const char *folder, const char *name, const char *to) {
+    char source[PATH_MAX], target[PATH_MAX];
+    TRY(gf_path_join(err, source, folder, name));
+    TRY(gf_path_join(err, target, to, name));
+    /* As long as it is now: a log may grow. */
     gf_file_stamp stamp;
     gf_writer w;
     int fd;
-    TRY(gf_file_open(err, from, &fd, &stamp));
-    glofnd_status status = gf_writer_open(err, &w, to);
+    TRY(gf_file_open(err, source, &fd, &stamp));
+    glofnd_status status = gf_writer_open(err, &w, target);
     unsigned char *part = malloc(PORTION);
-    if (status == GLOFND_OK && !part) status = gf_fail(err, GLOFND_E_MEMORY, "no memory to copy %s", from);
+    if (status == GLOFND_OK && !part) status = gf_fail(err, GLOFND_E_MEMORY, "no memory to copy %s", source);
     for (uint64_t at = 0; at < stamp.size && status == GLOFND_OK && w.status == GLOFND_OK; at += PORTION) {
         const size_t n = stamp.size - at < PORTION ? (size_t)(stamp.size - at) : PORTION;
-        status = gf_file_read_at(err, fd, from, at, part, n);
+        status = gf_file_read_at(err, fd, source, at, part, n);
         if (status == GLOFND_OK) gf_put(&w, part, n);
     }
     free(part);
@@ -244,31 +215,6 @@ static glofnd_status copy_file(gf_error *err, const char *from, const char *to) 
     gf_writer_close(&w);
     gf_close(fd);
     return status;
-}
-
-static glofnd_status copy_named(gf_error *err, const char *folder, const char *name, const char *to) {
-    char source[PATH_MAX], target[PATH_MAX];
-    TRY(gf_path_join(err, source, folder, name));
-    TRY(gf_path_join(err, target, to, name));
-    return copy_file(err, source, target);
-}
-
-/* Not every run has all of them: plans.txt is of a GPU, vocab.txt of task clip. */
-static glofnd_status copy_logs(gf_error *err, const char *trunk, const char *to) {
-    static const char *const names[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_PLANS_FILE, GF_VOCABULARY_FILE};
-    char path[PATH_MAX];
-    int there;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRY(gf_path_join(err, path, trunk, names[i]));
-        TRY(gf_exists(err, path, &there));
-        if (there) TRY(copy_named(err, trunk, names[i], to));
-    }
-    return GLOFND_OK;
-}
-
-/* Evaluations of a checkpoint are no part of it. */
-static int is_state(const char *name) {
-    return name[0] != '.' && strcmp(name, GF_EVAL_FILE) != 0 && strcmp(name, GF_EVAL_EVENTS) != 0;
 }
 
 static void remove_tree(const char *path, int depth) {
@@ -294,18 +240,26 @@ static glofnd_status fill_branch(gf_error *err, const char *trunk, int64_t step,
     TRY(gf_folder_make(err, to, NULL));
     DIR *d = gf_open_folder(from);
     FAIL_IF(err, !d, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(errno));
+    /* Evaluations of a checkpoint are no part of it. */
     for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));)
-        if (is_state(e->d_name)) status = copy_named(err, from, e->d_name, to);
+        if (e->d_name[0] != '.' && strcmp(e->d_name, GF_EVAL_FILE) != 0 && strcmp(e->d_name, GF_EVAL_EVENTS) != 0)
+            status = copy_named(err, from, e->d_name, to);
     closedir(d);
     TRY(status);
     FAIL_IF(err, error, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(error));
     gf_folder_sync(to);
     TRY(gf_manifest_check(err, to, NULL, 0));
-    TRY(copy_logs(err, trunk, copy));
+    /* Not every run has all of them: plans.txt is of a GPU, vocab.txt of task clip. */
+    static const char *const names[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_PLANS_FILE, GF_VOCABULARY_FILE};
+    char path[PATH_MAX];
+    int there, has;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(gf_path_join(err, path, trunk, names[i]));
+        TRY(gf_exists(err, path, &there));
+        if (there) TRY(copy_named(err, trunk, names[i], copy));
+    }
     /* In the copied checkpoint, too: a config.cfg that is lost later is restored from there. */
     gf_config c;
-    char path[PATH_MAX];
-    int has;
     TRY(gf_checkpoint_config(err, to, &c, &has));
     FAIL_IF(err, !has, GLOFND_E_FORMAT, "%s has no " GF_CONFIG_FILE, to);
     TRY(gf_late_keys_copy(err, &c, config));

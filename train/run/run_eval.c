@@ -1,4 +1,4 @@
-/* run_eval.c - see run_eval.h. */
+/* run_eval.c - see run_eval.h: the table of keys, settings, charts, writing and reading of evaluations. */
 #include "run/run_eval.h"
 
 #include <errno.h>
@@ -176,7 +176,7 @@ typedef struct collector {
 } collector;
 
 /* 1: the record has the key, or the value, that `condition` names: "KEY" or "KEY=VALUE". */
-static int holds(const gf_jsonl_reader *r, const char *condition) {
+static int record_holds(const gf_jsonl_reader *r, const char *condition) {
     char key[GF_SETTINGS_KEY_MAX];
     const char *equals = strchr(condition, '=');
     double x, wanted;
@@ -188,7 +188,7 @@ static int holds(const gf_jsonl_reader *r, const char *condition) {
 }
 
 /* The name of a field, without characters that separate fields. */
-static void clean(const char *key, char out[GF_SETTINGS_KEY_MAX]) {
+static void clean_key(const char *key, char out[GF_SETTINGS_KEY_MAX]) {
     snprintf(out, GF_SETTINGS_KEY_MAX, "%s", key);
     gf_utf8_trim(out);
     for (char *p = out; *p; p++)
@@ -201,43 +201,33 @@ static int is_setting(const collector *c, const char *key) {
     if (!row) row = find_key(EVENTS - 1, key);
     for (int e = 0; e < EVENTS - 1 && !row; e++) row = find_key(e, key);
     if (!row && strncmp(key, "time_", 5) == 0) return 0;
-    if (!row && !*c->unknown && gf_eval_keys(c->event, &(int){0})) clean(key, c->unknown);
+    if (!row && !*c->unknown && gf_eval_keys(c->event, &(int){0})) clean_key(key, c->unknown);
     if (!row) return 1;
-    return row->role == GF_EVAL_SETTING && !(c->line && row->unless && holds(c->line, row->unless));
+    return row->role == GF_EVAL_SETTING && !(c->line && row->unless && record_holds(c->line, row->unless));
 }
 
 /* Bytes of the whole characters among the first n bytes of a longer text. */
-static size_t cut(const char *text, size_t n) {
+static size_t whole_characters(const char *text, size_t n) {
     while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
     return n;
 }
 
-static void collect(void *user, const char *key, const char *value) {
+static void collect_setting(void *user, const char *key, const char *value) {
     collector *c = user;
     char field[GF_SETTINGS_KEY_MAX], sum[16] = "";
     const size_t n = strlen(value), capacity = GF_SETTINGS_MAX - REST - c->used;
     if (!is_setting(c, key)) return;
     c->crc = gf_crc32c(gf_crc32c(c->crc, key, strlen(key) + 1), value, n + 1);
     if (n > VALUE_MAX) snprintf(sum, sizeof sum, "... #%08x", (unsigned)gf_crc32c(0, value, n));
-    clean(key, field);
-    const int put =
-        snprintf(c->out + c->used, capacity, "%s=%.*s%s\n", field, (int)(n > VALUE_MAX ? cut(value, VALUE_MAX) : n), value, sum);
+    clean_key(key, field);
+    const int put = snprintf(c->out + c->used, capacity, "%s=%.*s%s\n", field,
+                             (int)(n > VALUE_MAX ? whole_characters(value, VALUE_MAX) : n), value, sum);
     if (put > 0 && (size_t)put < capacity) c->used += (size_t)put;
     else c->out[c->used] = 0, c->truncated = 1;
 }
 
-static void finish(collector *c) {
+static void finish_settings(collector *c) {
     if (c->truncated) snprintf(c->out + c->used, REST, "~=#%08x\n", (unsigned)c->crc);
-}
-
-/* Settings of the record at the reader, which is of this event. unknown: its first key that is not in the table; unchanged if all
- * are. */
-static void settings_of_line(const gf_jsonl_reader *r, const char *event, char out[GF_SETTINGS_MAX],
-                             char unknown[GF_SETTINGS_KEY_MAX]) {
-    collector c = {.out = out, .event = event, .line = r, .unknown = unknown};
-    out[0] = 0;
-    if (!gf_jsonl_each(r, collect, &c)) c.truncated = 1, c.crc ^= (uint32_t)r->number; /* incomplete: comparable with no other */
-    finish(&c);
 }
 
 void gf_settings_of_run(const gf_config *config, char out[GF_SETTINGS_MAX]) {
@@ -249,9 +239,9 @@ void gf_settings_of_run(const gf_config *config, char out[GF_SETTINGS_MAX]) {
     for (int i = 0; i < rows; i++) {
         if (row[i].role != GF_EVAL_SETTING) continue;
         gf_config_text(config, row[i].key, value, sizeof value);
-        collect(&c, row[i].key, value);
+        collect_setting(&c, row[i].key, value);
     }
-    finish(&c);
+    finish_settings(&c);
 }
 
 /* ----- settings: comparing two ----- */
@@ -259,21 +249,21 @@ void gf_settings_of_run(const gf_config *config, char out[GF_SETTINGS_MAX]) {
 /* Length of the field name at the start of a line. */
 static size_t field_of(const char *line) { return strcspn(line, "=\n"); }
 
-static const char *next(const char *line) {
+static const char *next_line(const char *line) {
     const char *end = strchr(line, '\n');
     return end ? end + 1 : line + strlen(line);
 }
 
 /* The line of a field, whose name ends at '=' or 0; NULL: missing. */
-static const char *find(const char *settings, const char *field) {
+static const char *find_field(const char *settings, const char *field) {
     const size_t n = field_of(field);
-    for (const char *at = settings; *at; at = next(at))
+    for (const char *at = settings; *at; at = next_line(at))
         if (field_of(at) == n && memcmp(at, field, n) == 0) return at;
     return NULL;
 }
 
 int gf_settings_differ(const char *a, const char *b, const char *field) {
-    const char *x = find(a, field), *y = find(b, field);
+    const char *x = find_field(a, field), *y = find_field(b, field);
     if (!x || !y) return x != y;
     const size_t n = strcspn(x, "\n");
     return strcspn(y, "\n") != n || memcmp(x, y, n) != 0;
@@ -283,15 +273,15 @@ const char *gf_settings_difference(const char *a, const char *b) {
     static const char *const first[] = {"test", "data", "names"};
     for (int i = 0; i < 3; i++)
         if (gf_settings_differ(a, b, first[i])) return first[i];
-    for (const char *at = a; *at; at = next(at))
+    for (const char *at = a; *at; at = next_line(at))
         if (gf_settings_differ(a, b, at)) return at;
-    for (const char *at = b; *at; at = next(at))
-        if (!find(a, at)) return at;
+    for (const char *at = b; *at; at = next_line(at))
+        if (!find_field(a, at)) return at;
     return NULL;
 }
 
 void gf_settings_describe(const char *settings, const char *field, char *out, size_t bytes) {
-    const char *line = find(settings, field);
+    const char *line = find_field(settings, field);
     const size_t n = field_of(field);
     if (!line) {
         snprintf(out, bytes, "%.*s not recorded", (int)n, field);
@@ -307,7 +297,8 @@ void gf_settings_describe(const char *settings, const char *field, char *out, si
         return;
     }
     if (length <= VALUE_MAX) snprintf(sum, sizeof sum, " #%08x", (unsigned)gf_crc32c(0, value, (size_t)length));
-    const int head = (int)cut(value, SHOWN_MAX / 2 - 8), tail = length - (int)cut(value, (size_t)(length - SHOWN_MAX / 2 + 8));
+    const int head = (int)whole_characters(value, SHOWN_MAX / 2 - 8),
+              tail = length - (int)whole_characters(value, (size_t)(length - SHOWN_MAX / 2 + 8));
     snprintf(out, bytes, "%.*s%s%.*s...%.*s%s", name, field, space, head, value, tail, value + length - tail, sum);
 }
 
@@ -336,16 +327,10 @@ static void chart_number(gf_eval_chart *c, const gf_eval_key *key, double x) {
 /* Appends the figures, if there are some. */
 static glofnd_status chart_end(gf_error *err, gf_eval_chart *c) {
     gf_events t = {0};
-    int64_t step;
-    char tag[300];
+    char tag[300], latest[PATH_MAX] = "", folder[PATH_MAX], path[PATH_MAX], name[96];
     if (c->count == 0) return GLOFND_OK;
-    char latest[PATH_MAX];
-    step = 0;
-    if (!c->untrained) {
-        TRY(gf_checkpoint_latest(err, c->run, latest));
-        if (*latest) step = gf_checkpoint_step(latest);
-    }
-    char folder[PATH_MAX], path[PATH_MAX], name[96];
+    if (!c->untrained) TRY(gf_checkpoint_latest(err, c->run, latest));
+    const int64_t step = *latest ? gf_checkpoint_step(latest) : 0;
     const double now = gf_wall_clock();
     int there;
     TRY(gf_path_join(err, folder, c->run, GF_EVAL_EVENTS));
@@ -469,9 +454,9 @@ static const struct {
 } texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs),
              TEXT(truth), TEXT(metric),   TEXT(data),    TEXT(test)};
 
-static void add(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static void add(char *out, size_t bytes, const char *fmt, ...) {
+static void append(char *out, size_t bytes, const char *fmt, ...) {
     va_list args;
     const size_t used = strlen(out);
     va_start(args, fmt);
@@ -497,12 +482,12 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
     }
     if (variant) snprintf(out, bytes, "%s", e->protocol);
     else snprintf(out, bytes, "%.*s", event, e->event);
-    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) add(out, bytes, " %s", e->protocol);
-    if (mean) add(out, bytes, " mean");
-    if (*e->dataset) add(out, bytes, " %s", e->dataset);
-    add(out, bytes, "%s", metric_of(e));
-    if (isfinite(e->k)) add(out, bytes, " k %.10g", e->k);
-    if (isfinite(e->fraction)) add(out, bytes, " %g %%", 100.0 * e->fraction);
+    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) append(out, bytes, " %s", e->protocol);
+    if (mean) append(out, bytes, " mean");
+    if (*e->dataset) append(out, bytes, " %s", e->dataset);
+    append(out, bytes, "%s", metric_of(e));
+    if (isfinite(e->k)) append(out, bytes, " k %.10g", e->k);
+    if (isfinite(e->fraction)) append(out, bytes, " %g %%", 100.0 * e->fraction);
 }
 
 void gf_eval_identify(gf_eval_line *e) {
@@ -525,8 +510,32 @@ double gf_eval_figure(const gf_eval_line *e, const char *key) {
     return NAN;
 }
 
+/* unknown: gets its first key that is not in the table; unchanged if all are. */
+static void read_record(const gf_jsonl_reader *r, char *unknown, gf_eval_line *e) {
+    int rows;
+    *e = (gf_eval_line){.number = r->number, .fraction = number_of(r, "fraction"), .k = number_of(r, "k")};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = gf_jsonl_get_text(r, texts[i].key);
+        char *to = (char *)e + texts[i].at;
+        snprintf(to, texts[i].bytes, "%s", text ? text : "");
+        gf_utf8_trim(to);
+    }
+    const gf_eval_key *row = gf_eval_keys(e->event, &rows);
+    for (int i = 0; i < rows; i++) e->value[i] = number_of(r, row[i].key);
+    e->untrained = number_of(r, "untrained") == 1.0;
+    /* Older versions recorded equal votes under the name of weighted ones. */
+    if (strcmp(e->event, "knn") == 0 && strcmp(e->protocol, "knn") == 0 && number_of(r, "temperature") == 0.0)
+        snprintf(e->protocol, sizeof e->protocol, "knn-unweighted");
+    collector c = {.out = e->settings, .event = e->event, .line = r, .unknown = unknown};
+    e->settings[0] = 0;
+    if (!gf_jsonl_each(r, collect_setting, &c))
+        c.truncated = 1, c.crc ^= (uint32_t)r->number; /* incomplete: comparable with no other */
+    finish_settings(&c);
+    gf_eval_identify(e);
+}
+
 /* A newer record of a kind replaces the older one. */
-static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e) {
+static glofnd_status keep_record(gf_error *err, gf_run_eval *all, const gf_eval_line *e) {
     for (int i = 0; i < all->count; i++)
         if (all->line[i].untrained == e->untrained && strcmp(all->line[i].identity, e->identity) == 0) {
             all->line[i] = *e;
@@ -538,53 +547,29 @@ static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e
     return GLOFND_OK;
 }
 
-/* Number of leading lines that are stale: they measured weights that later training replaced. */
-static glofnd_status count_stale(gf_error *err, const char *path, int64_t *lines) {
+glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out) {
+    char path[PATH_MAX];
+    int64_t stale = 0, skipped = 0; /* stale: leading lines that measured weights which later training replaced */
     gf_jsonl_reader r = {0};
-    int64_t skipped = 0;
-    *lines = 0;
+    int there;
+    *out = (gf_run_eval){0};
+    TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
+    TRY(gf_exists(err, path, &there));
+    if (!there) return GLOFND_OK;
     TRY(gf_jsonl_read_open(err, &r, path));
     for (int64_t n = 1; gf_run_line(&r, &skipped); n++) {
         const char *event = gf_jsonl_get_text(&r, "event");
-        if (event && strcmp(event, GF_EVAL_TRAINED) == 0) *lines = n;
+        if (event && strcmp(event, GF_EVAL_TRAINED) == 0) stale = n;
     }
-    const glofnd_status status = r.status;
+    glofnd_status status = r.status;
     gf_jsonl_read_close(&r);
-    return status;
-}
-
-glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out) {
-    char path[PATH_MAX];
-    int64_t stale;
-    gf_jsonl_reader r = {0};
-    glofnd_status status = GLOFND_OK;
-    *out = (gf_run_eval){0};
-    TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
-    int there;
-    TRY(gf_exists(err, path, &there));
-    if (!there) return GLOFND_OK;
-    TRY(count_stale(err, path, &stale));
+    TRY(status);
+    r = (gf_jsonl_reader){0};
     TRY(gf_jsonl_read_open(err, &r, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
-        /* The record at the reader. */
-        char *unknown = out->unknown;
-        gf_eval_line e = {.number = r.number, .fraction = number_of(&r, "fraction"), .k = number_of(&r, "k")};
-        int rows;
-        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            const char *text = gf_jsonl_get_text(&r, texts[i].key);
-            char *to = (char *)&e + texts[i].at;
-            snprintf(to, texts[i].bytes, "%s", text ? text : "");
-            gf_utf8_trim(to);
-        }
-        const gf_eval_key *row = gf_eval_keys(e.event, &rows);
-        for (int i = 0; i < rows; i++) e.value[i] = number_of(&r, row[i].key);
-        e.untrained = number_of(&r, "untrained") == 1.0;
-        /* Older versions recorded equal votes under the name of weighted ones. */
-        if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && number_of(&r, "temperature") == 0.0)
-            snprintf(e.protocol, sizeof e.protocol, "knn-unweighted");
-        settings_of_line(&r, e.event, e.settings, unknown);
-        gf_eval_identify(&e);
-        if (*e.event && (e.untrained || stale <= 0)) status = keep(err, out, &e);
+        gf_eval_line e;
+        read_record(&r, out->unknown, &e);
+        if (*e.event && (e.untrained || stale <= 0)) status = keep_record(err, out, &e);
         stale--;
     }
     if (status == GLOFND_OK) status = r.status;

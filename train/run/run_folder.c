@@ -1,4 +1,4 @@
-/* run_folder.c - see run_folder.h. */
+/* run_folder.c - see run_folder.h: the manifest, checkpoints, a folder that is trained in, files of a run, its state. */
 #include "run/run_folder.h"
 
 #include <ctype.h>
@@ -55,21 +55,6 @@ static glofnd_status manifest_line(gf_error *err, const char *folder, const char
     return GLOFND_OK;
 }
 
-/* Writes FOLDER/DONE, which lists the files `name` [count] of the folder. */
-static glofnd_status write_manifest(gf_error *err, const char *folder, const char *const *name, int count) {
-    char path[PATH_MAX], line[LINE];
-    gf_writer w;
-    TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
-    TRY(gf_writer_open(err, &w, path));
-    for (int i = 0; i < count && w.status == GLOFND_OK; i++) {
-        w.status = manifest_line(err, folder, name[i], 2 * CRC_DIGITS, line);
-        if (w.status == GLOFND_OK) gf_put(&w, line, strlen(line));
-        gf_put(&w, "\n", 1);
-    }
-    gf_put(&w, line, (size_t)snprintf(line, sizeof line, END "%d\n", count));
-    return gf_writer_finish(&w);
-}
-
 /* ----- the manifest: checking ----- */
 
 /* The file must be as its line says. */
@@ -85,14 +70,6 @@ static glofnd_status check_manifest_line(gf_error *err, const char *folder, cons
     return GLOFND_OK;
 }
 
-/* "end LINES". */
-static glofnd_status check_manifest_end(gf_error *err, const char *folder, const char *line, int lines) {
-    char expected[LINE];
-    snprintf(expected, sizeof expected, END "%d", lines);
-    FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is corrupt", folder);
-    return GLOFND_OK;
-}
-
 static glofnd_status check_manifest_text(gf_error *err, const char *folder, char *done, const char *const *needed, int count) {
     for (int i = 0; i < count; i++)
         FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is corrupt", folder,
@@ -104,7 +81,12 @@ static glofnd_status check_manifest_text(gf_error *err, const char *folder, char
         *end = 0;
         must_end |= strcspn(line, " ") != CRC_DIGITS;
         ended = strncmp(line, END, strlen(END)) == 0;
-        TRY(ended ? check_manifest_end(err, folder, line, lines) : check_manifest_line(err, folder, line));
+        if (ended) {
+            /* "end LINES". */
+            char expected[LINE];
+            snprintf(expected, sizeof expected, END "%d", lines);
+            FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is corrupt", folder);
+        } else TRY(check_manifest_line(err, folder, line));
         lines++;
     }
     FAIL_IF(err, must_end && !ended, GLOFND_E_FORMAT,
@@ -157,37 +139,25 @@ glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const cha
     return *listed ? check_manifest_line(err, folder, line) : GLOFND_OK;
 }
 
-/* All lines but that of `name` stay as they are, of whichever kind. */
-static glofnd_status put_renewed_lines(gf_error *err, gf_writer *w, const char *folder, char *done, const char *name) {
-    char renewed[LINE], *rest;
-    for (char *line = strtok_r(done, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        const char *space = strrchr(line, ' '), *put = line;
-        if (space && strcmp(space + 1, name) == 0) {
-            TRY(manifest_line(err, folder, name, (int)strcspn(line, " "), renewed));
-            put = renewed;
-        }
-        gf_put(w, put, strlen(put));
-        gf_put(w, "\n", 1);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status write_renewed_manifest(gf_error *err, const char *folder, char *done, const char *name) {
-    char path[PATH_MAX];
+glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name) {
+    char path[PATH_MAX], renewed[LINE], *done, *rest;
     gf_writer w;
     TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
-    TRY(gf_writer_open(err, &w, path));
-    const glofnd_status status = put_renewed_lines(err, &w, folder, done, name);
-    if (status == GLOFND_OK) return gf_writer_finish(&w);
-    gf_writer_close(&w);
-    return status;
-}
-
-glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name) {
-    char *done;
     TRY(read_manifest(err, folder, &done));
-    const glofnd_status status = write_renewed_manifest(err, folder, done, name);
+    glofnd_status status = gf_writer_open(err, &w, path);
+    const int open = status == GLOFND_OK;
+    /* All lines but that of `name` stay as they are, of whichever kind. */
+    for (char *line = strtok_r(done, "\n", &rest); line && status == GLOFND_OK; line = strtok_r(NULL, "\n", &rest)) {
+        const char *space = strrchr(line, ' ');
+        const int own = space && strcmp(space + 1, name) == 0;
+        if (own) status = manifest_line(err, folder, name, (int)strcspn(line, " "), renewed);
+        if (status != GLOFND_OK) break;
+        gf_put(&w, own ? renewed : line, strlen(own ? renewed : line));
+        gf_put(&w, "\n", 1);
+    }
     free(done);
+    if (status == GLOFND_OK) return gf_writer_finish(&w);
+    if (open) gf_writer_close(&w);
     return status;
 }
 
@@ -307,12 +277,11 @@ glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t 
     TRY(gf_path_join(err, state, path, GF_STATE_FILE));
     gf_jsonl_reader r = {0};
     TRY(gf_jsonl_read_open(err, &r, state));
-    const int vocabulary_found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "vocab_crc", &found);
-    glofnd_status status = r.status;
+    const int known = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "vocab_crc", &found);
+    const glofnd_status status = r.status;
     gf_jsonl_read_close(&r);
-    if (status == GLOFND_OK && !vocabulary_found)
-        status = gf_fail(err, GLOFND_E_FORMAT, "%.300s is not that of an image-text run", state);
     TRY(status);
+    FAIL_IF(err, !known, GLOFND_E_FORMAT, "%.300s is not that of an image-text run", state);
     *crc = (uint32_t)found;
     return GLOFND_OK;
 }
@@ -375,12 +344,6 @@ static int64_t oldest_to_keep(const char *folder, DIR *d, int64_t latest, int co
     return oldest;
 }
 
-static int is_kept(const gf_checkpoint_keep *keep, int64_t step) {
-    for (int i = 0; i < keep->count; i++)
-        if (keep->step[i] == step) return 1;
-    return 0;
-}
-
 /* All but the one of step `latest`, whose name begins with `kind`, and the steps before it that stay. One that does not go is
  * passed over: the next checkpoint tries again. */
 static void remove_others(const char *folder, int64_t latest, const char *kind, const gf_checkpoint_keep *keep) {
@@ -393,7 +356,8 @@ static void remove_others(const char *folder, int64_t latest, const char *kind, 
     for (struct dirent *e; (e = gf_next_entry(d, &error));) {
         const int64_t step = step_of_name(e->d_name, GF_CHECKPOINT), retired = step_of_name(e->d_name, GF_CHECKPOINT_RETIRED);
         const int newest = (step == latest || retired == latest) && has_prefix(e->d_name, kind);
-        const int stays = step >= oldest || (!alone && is_kept(keep, step));
+        int stays = step >= oldest;
+        for (int i = 0; i < keep->count && !alone; i++) stays |= keep->step[i] == step;
         const int kept = newest || (stays && step < latest && is_complete_step(folder, e->d_name));
         const int own = step >= 0 || retired >= 0 || has_prefix(e->d_name, GF_CHECKPOINT_UNFINISHED);
         if (own && !kept && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK) remove_folder(path);
@@ -465,7 +429,17 @@ glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_dra
     FAIL_IF(err, rename(d->temp, d->final) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", d->temp, d->final,
             strerror(errno));
     gf_folder_sync(d->folder);
-    TRY(write_manifest(err, d->final, name, count));
+    char path[PATH_MAX], line[LINE];
+    gf_writer w;
+    TRY(gf_path_join(err, path, d->final, GF_DONE_FILE));
+    TRY(gf_writer_open(err, &w, path));
+    for (int i = 0; i < count && w.status == GLOFND_OK; i++) {
+        w.status = manifest_line(err, d->final, name[i], 2 * CRC_DIGITS, line);
+        if (w.status == GLOFND_OK) gf_put(&w, line, strlen(line));
+        gf_put(&w, "\n", 1);
+    }
+    gf_put(&w, line, (size_t)snprintf(line, sizeof line, END "%d\n", count));
+    TRY(gf_writer_finish(&w));
     remove_others(d->folder, d->step, GF_CHECKPOINT, keep);
     return GLOFND_OK;
 }
@@ -473,31 +447,16 @@ glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_dra
 /* ----- a folder that is trained in ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const prefixes[] = {GF_CONFIG_FILE GF_TEMP_MARK,
-                                           GF_MODEL_FILE GF_TEMP_MARK,
-                                           GF_VOCABULARY_FILE GF_TEMP_MARK,
-                                           GF_MEMORY_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_ANCHORS_WORK,
-                                           GF_ANCHORS_REMAPPED,
-                                           GF_RANKS_PROBE};
+    /* clang-format off */
+    static const char *const prefixes[] = {
+        GF_CONFIG_FILE GF_TEMP_MARK, GF_MODEL_FILE GF_TEMP_MARK, GF_VOCABULARY_FILE GF_TEMP_MARK, GF_MEMORY_FILE GF_TEMP_MARK,
+        GF_LOG_FILE GF_TEMP_MARK, GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK, GF_EVENTS_FILE GF_TEMP_MARK,
+        GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK, GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED, GF_RANKS_PROBE,
+    };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
     return 0;
-}
-
-/* Removes scratch files, and temporary names of files that were being written. */
-static void remove_leftovers(int folder) {
-    int error = 0;
-    const int fd = dup(folder);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0) close(fd);
-    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
-        if (is_leftover(e->d_name)) unlinkat(folder, e->d_name, 0);
-    if (d) closedir(d);
 }
 
 int gf_run_hold_has(const gf_run_hold *h, const char *name) {
@@ -533,7 +492,14 @@ glofnd_status gf_run_hold_take(gf_error *err, const char *run, int resume, gf_ru
             "%s has a model, but no checkpoint to resume; to begin with its weights choose a different --out and --init "
             "%s/" GF_MODEL_FILE,
             run, run);
-    remove_leftovers(h->folder);
+    /* Removes scratch files, and temporary names of files that were being written. */
+    int error = 0;
+    const int fd = dup(h->folder);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
+        if (is_leftover(e->d_name)) unlinkat(h->folder, e->d_name, 0);
+    if (d) closedir(d);
     return GLOFND_OK;
 }
 
@@ -550,14 +516,11 @@ static const char *const run_files[] = {GF_CONFIG_FILE,  GF_MODEL_FILE,  GF_LOG_
                                         GF_EVAL_FILE,    GF_MEMORY_FILE, GF_VOCABULARY_FILE, GF_PLANS_FILE,
                                         GF_ANCHORS_WORK, GF_CHECKPOINTS, GF_SWEEP_FILE};
 
-static int is_run_file(const char *name) {
-    for (size_t i = 0; i < sizeof run_files / sizeof *run_files; i++)
-        if (strcmp(name, run_files[i]) == 0) return 1;
-    return 0;
-}
-
-/* Folder and name of a path that leads to a file, links followed. */
-static glofnd_status split_path(gf_error *err, const char *path, char folder[PATH_MAX], char name[NAME_MAX + 1]) {
+glofnd_status gf_own_files_check(gf_error *err, const char *flag, const char *path) {
+    char folder[PATH_MAX], name[NAME_MAX + 1], mark[PATH_MAX];
+    int run = 0;
+    if (!path) return GLOFND_OK;
+    /* Folder and name of a path that leads to a file, links followed. */
     char target[PATH_MAX];
     const char *at = realpath(path, target) ? target : path;
     const char *slash = strrchr(at, '/'), *base = slash ? slash + 1 : at;
@@ -566,16 +529,10 @@ static glofnd_status split_path(gf_error *err, const char *path, char folder[PAT
     memcpy(folder, slash ? at : ".", in);
     folder[in] = 0;
     memcpy(name, base, n + 1);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_own_files_check(gf_error *err, const char *flag, const char *path) {
-    char folder[PATH_MAX], name[NAME_MAX + 1], mark[PATH_MAX];
-    int run = 0;
-    if (!path) return GLOFND_OK;
-    TRY(split_path(err, path, folder, name));
     const int checkpoint = gf_checkpoint_step(folder) >= 0;
-    if (!checkpoint && !is_run_file(name)) return GLOFND_OK;
+    int own = 0;
+    for (size_t i = 0; i < sizeof run_files / sizeof *run_files; i++) own |= strcmp(name, run_files[i]) == 0;
+    if (!checkpoint && !own) return GLOFND_OK;
     TRY(gf_path_join(err, mark, folder,
                      checkpoint                         ? GF_DONE_FILE
                      : strcmp(name, GF_SWEEP_FILE) == 0 ? GF_SWEEP_FILE
@@ -603,41 +560,6 @@ static int64_t number_of_model(const gf_st_file *f, const char *key, int base) {
     return end && !*end ? n : -1;
 }
 
-/* Without a checkpoint the model is all there is. */
-static glofnd_status state_of_model(gf_error *err, const char *run, const model *m, gf_run_state *out) {
-    FAIL_IF(err, !m->there, GLOFND_E_IO, "%s has neither " GF_MODEL_FILE " nor a complete checkpoint", run);
-    if (!m->whole) return GLOFND_E_FORMAT; /* with the message of find_state */
-    out->step = m->step, out->vocabulary = m->vocabulary;
-    if (!m->checked)
-        snprintf(
-            out->note, sizeof out->note,
-            "%.300s was written by an earlier version or another program: it has no checksum, so its weights cannot be checked",
-            out->weights);
-    return GLOFND_OK;
-}
-
-static glofnd_status state_of_checkpoint(gf_error *err, const char *run, const model *m, gf_run_state *out) {
-    char own[PATH_MAX];
-    int same = 0, listed = 0;
-    memcpy(own, out->weights, sizeof own);
-    out->step = gf_checkpoint_step(out->checkpoint);
-    if (m->there && m->whole) TRY(gf_manifest_same(err, out->checkpoint, run, GF_MODEL_FILE, &same));
-    if (same) return GLOFND_OK;
-    if (m->there) {
-        /* The model is not of the checkpoint's step, or has other bytes. */
-        char what[80] = "is not the one of that step";
-        if (!m->whole) snprintf(what, sizeof what, "is corrupt");
-        else if (m->step >= 0 && m->step != out->step) snprintf(what, sizeof what, "is of step %lld", (long long)m->step);
-        snprintf(out->note, sizeof out->note,
-                 "the newest complete state is the checkpoint of step %lld, which is used; %.300s %s", (long long)out->step, own,
-                 what);
-    } else snprintf(out->note, sizeof out->note, "%.300s is not there: the run has not finished, or the file was removed", own);
-    TRY(gf_path_join(err, out->weights, out->checkpoint, GF_MODEL_FILE));
-    TRY(gf_manifest_check_one(err, out->checkpoint, GF_MODEL_FILE, &listed));
-    FAIL_IF(err, !listed, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list " GF_MODEL_FILE ": it is corrupt", out->checkpoint);
-    return GLOFND_OK;
-}
-
 static glofnd_status find_state(gf_error *err, const char *run, gf_run_state *out) {
     model m = {.step = -1, .vocabulary = -1};
     *out = (gf_run_state){.step = -1, .vocabulary = -1};
@@ -654,7 +576,39 @@ static glofnd_status find_state(gf_error *err, const char *run, gf_run_state *ou
         m.whole = status == GLOFND_OK;
         if (status == GLOFND_E_IO || status == GLOFND_E_MEMORY) return status;
     }
-    return *out->checkpoint ? state_of_checkpoint(err, run, &m, out) : state_of_model(err, run, &m, out);
+    if (*out->checkpoint) {
+        char own[PATH_MAX];
+        int same = 0, listed = 0;
+        memcpy(own, out->weights, sizeof own);
+        out->step = gf_checkpoint_step(out->checkpoint);
+        if (m.there && m.whole) TRY(gf_manifest_same(err, out->checkpoint, run, GF_MODEL_FILE, &same));
+        if (same) return GLOFND_OK;
+        if (m.there) {
+            /* The model is not of the checkpoint's step, or has other bytes. */
+            char what[80] = "is not the one of that step";
+            if (!m.whole) snprintf(what, sizeof what, "is corrupt");
+            else if (m.step >= 0 && m.step != out->step) snprintf(what, sizeof what, "is of step %lld", (long long)m.step);
+            snprintf(out->note, sizeof out->note,
+                     "the newest complete state is the checkpoint of step %lld, which is used; %.300s %s", (long long)out->step,
+                     own, what);
+        } else
+            snprintf(out->note, sizeof out->note, "%.300s is not there: the run has not finished, or the file was removed", own);
+        TRY(gf_path_join(err, out->weights, out->checkpoint, GF_MODEL_FILE));
+        TRY(gf_manifest_check_one(err, out->checkpoint, GF_MODEL_FILE, &listed));
+        FAIL_IF(err, !listed, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list " GF_MODEL_FILE ": it is corrupt",
+                out->checkpoint);
+        return GLOFND_OK;
+    }
+    /* Without a checkpoint the model is all there is. */
+    FAIL_IF(err, !m.there, GLOFND_E_IO, "%s has neither " GF_MODEL_FILE " nor a complete checkpoint", run);
+    if (!m.whole) return GLOFND_E_FORMAT; /* with the message of find_state */
+    out->step = m.step, out->vocabulary = m.vocabulary;
+    if (!m.checked)
+        snprintf(
+            out->note, sizeof out->note,
+            "%.300s was written by an earlier version or another program: it has no checksum, so its weights cannot be checked",
+            out->weights);
+    return GLOFND_OK;
 }
 
 int gf_run_state_changed(const char *run, const gf_run_state *s) {

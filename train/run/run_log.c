@@ -22,21 +22,17 @@ static const gf_log_key epoch_keys[] = {GF_LOG_EPOCH_KEYS(ROW)};
 const gf_log_event gf_log_step = {"step", step_keys, GF_RUN_STEP_COUNT};
 const gf_log_event gf_log_epoch = {"epoch", epoch_keys, GF_RUN_FIELD_COUNT};
 
-/* Loading counts only the time that the step had to wait. */
-static const char *bottleneck(const double *value) {
-    int slowest = GF_STEP_TIME_LOAD;
-    for (int i = GF_STEP_TIME_LOAD; i <= GF_STEP_TIME_OPTIMIZER; i++) slowest = value[i] > value[slowest] ? i : slowest;
-    return step_keys[slowest].key + strlen("time_");
-}
-
 void gf_log_write(gf_jsonl *j, const gf_log_event *event, const double *value, int clip) {
     gf_jsonl_begin(j);
     gf_jsonl_text(j, "event", event->name);
     for (int i = 0; i < event->count; i++) {
         const gf_log_key *k = &event->key[i];
         if (k->kind == GF_LOG_INTEGER) gf_jsonl_integer(j, k->key, (int64_t)value[i]);
-        else if (k->kind == GF_LOG_BOTTLENECK) gf_jsonl_text(j, k->key, bottleneck(value));
-        else if (k->kind == GF_LOG_OPTIONAL && !isfinite(value[i])) continue;
+        else if (k->kind == GF_LOG_BOTTLENECK) { /* loading counts only the time that the step had to wait */
+            int slowest = GF_STEP_TIME_LOAD;
+            for (int t = GF_STEP_TIME_LOAD; t <= GF_STEP_TIME_OPTIMIZER; t++) slowest = value[t] > value[slowest] ? t : slowest;
+            gf_jsonl_text(j, k->key, step_keys[slowest].key + strlen("time_"));
+        } else if (k->kind == GF_LOG_OPTIONAL && !isfinite(value[i])) continue;
         else if (k->kind != GF_LOG_CLIP || clip) gf_jsonl_number(j, k->key, value[i]);
     }
 }
@@ -81,7 +77,6 @@ static void read_memory(const char *run, gf_memory_record *out) {
     char path[PATH_MAX];
     gf_error ignored = {{0}};
     gf_jsonl_reader line = {0};
-    *out = (gf_memory_record){0};
     if (gf_path_join(NULL, path, run, GF_MEMORY_FILE) != GLOFND_OK || access(path, R_OK) != 0) return;
     if (gf_jsonl_read_open(&ignored, &line, path) != GLOFND_OK) return;
     int known = gf_jsonl_next(&line);
@@ -118,42 +113,33 @@ static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, 
     }
 }
 
-/* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are flagged,
- * which is correct by definition. Older logs lack the pooled F1. */
-static void settle_quality(gf_run_log *r, int64_t epoch) {
-    double *const *f = r->field;
-    if (!isfinite(f[GF_RUN_POOLED_F1][epoch])) {
-        const double a = f[GF_RUN_POOLED_PRECISION][epoch];
-        const double b = f[GF_RUN_POOLED_RECALL][epoch];
-        f[GF_RUN_POOLED_F1][epoch] = a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b;
-    }
-    if (r->config.method.detector != GLOFND_DETECT_NONE) r->labelled |= isfinite(f[GF_RUN_PRECISION][epoch]);
-    if (r->config.method.detector != GLOFND_DETECT_NONE && f[GF_RUN_FLAGGED][epoch] != 0.0) return;
-    for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1; i++) f[i][epoch] = NAN;
-}
-
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
 
 /* An epoch goes where its number says, if that is possible: lines before it may be missing. */
 static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    double epoch = NAN;
+    double *const *f = r->field, epoch = NAN;
     gf_jsonl_get(line, gf_log_epoch.key[GF_RUN_EPOCH].key, &epoch);
     const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
     const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
-    while (r->epochs <= at) {
+    for (; r->epochs <= at; r->epochs++) {
         if (r->epochs == r->epoch_capacity) TRY(grow_columns(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
-        for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
-        r->epochs++;
+        for (int i = 0; i < GF_RUN_FIELD_COUNT; i++) f[i][r->epochs] = NAN;
     }
     read_values(line, &gf_log_epoch, r->field, at);
-    settle_quality(r, at);
-    const double step = r->field[GF_RUN_STEP][at];
-    r->damaged += gf_run_count(r->field[GF_RUN_DAMAGED][at]);
+    if (!isfinite(f[GF_RUN_POOLED_F1][at])) { /* older logs lack it */
+        const double a = f[GF_RUN_POOLED_PRECISION][at], b = f[GF_RUN_POOLED_RECALL][at];
+        f[GF_RUN_POOLED_F1][at] = a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b;
+    }
+    /* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are
+     * flagged, which is correct by definition. */
+    const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
+    if (detects) r->labelled |= isfinite(f[GF_RUN_PRECISION][at]);
+    for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1 && (!detects || f[GF_RUN_FLAGGED][at] == 0.0); i++) f[i][at] = NAN;
+    const double step = f[GF_RUN_STEP][at];
+    r->damaged += gf_run_count(f[GF_RUN_DAMAGED][at]);
     if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
     return GLOFND_OK;
 }
-
-/* ----- reading: log.jsonl ----- */
 
 glofnd_status gf_run_tail_more(gf_run_tail *t) {
     gf_run_log *r = &t->log;
@@ -213,8 +199,6 @@ void gf_run_tail_close(gf_run_tail *t) {
     gf_jsonl_read_close(&t->lines);
     gf_run_log_free(&t->log);
 }
-
-/* ----- reading: a whole run ----- */
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_run_tail t;

@@ -60,15 +60,6 @@ static void add_double(gf_events *t, int field, double x) {
     add_raw_double(t, x);
 }
 
-static void add_float(gf_events *t, int field, float x) {
-    unsigned char p[4];
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    gf_le32_put(p, bits);
-    add_key(t, field, FOUR_BYTES);
-    add_bytes(t, p, 4);
-}
-
 static void add_text(gf_events *t, int field, const char *text) {
     add_key(t, field, LENGTH);
     add_varint(t, strlen(text));
@@ -114,26 +105,19 @@ static glofnd_status put_record(gf_events *t) {
     return gf_log_end(&t->log);
 }
 
-static glofnd_status put_version(gf_events *t, double time) {
-    add_double(t, 1, time);
-    add_text(t, 3, "brain.Event:2");
-    TRY(t->log.status);
-    return put_record(t);
-}
-
 /* ----- opening: what is kept must be whole records ----- */
 
-/* Length of the record at `at`, all of it; 0 if it is torn or corrupt. */
+/* *bytes: of the record at `at`, all of it; 0 if it is torn or corrupt. */
 static glofnd_status check_record(gf_events *t, uint64_t at, uint64_t *bytes) {
     const uint64_t left = gf_log_size(&t->log) - at;
     unsigned char head[HEAD_BYTES], part[4096];
+    uint32_t crc = 0;
     *bytes = 0;
     if (left < HEAD_BYTES + TAIL_BYTES) return GLOFND_OK;
     TRY(gf_log_read(&t->log, at, head, sizeof head));
     const uint64_t length = gf_le64(head);
     if (gf_le32(head + 8) != masked_crc(head, 8) || length > MAX_RECORD || length > left - HEAD_BYTES - TAIL_BYTES)
         return GLOFND_OK;
-    uint32_t crc = 0;
     for (uint64_t done = 0; done < length;) {
         const size_t n = length - done < sizeof part ? (size_t)(length - done) : sizeof part;
         TRY(gf_log_read(&t->log, at + HEAD_BYTES + done, part, n));
@@ -145,36 +129,32 @@ static glofnd_status check_record(gf_events *t, uint64_t at, uint64_t *bytes) {
     return GLOFND_OK;
 }
 
-/* The offset to cut at. `keep` GF_LOG_ALL: after the last whole record. */
-static glofnd_status find_cut(gf_events *t, int64_t keep, uint64_t *cut) {
+static glofnd_status cut_to_records(gf_events *t, int64_t keep, double time) {
+    /* The offset to cut at; keep GF_LOG_ALL: after the last whole record. */
     const uint64_t size = gf_log_size(&t->log), want = keep < 0 ? size : (uint64_t)keep;
-    *cut = 0;
-    while (*cut < want) {
-        uint64_t bytes;
-        TRY(check_record(t, *cut, &bytes));
-        if (bytes == 0) break;
-        *cut += bytes;
+    uint64_t cut = 0, bytes = 1;
+    while (cut < want && bytes) {
+        TRY(check_record(t, cut, &bytes));
+        cut += bytes;
     }
-    FAIL_IF(t->log.err, keep >= 0 && *cut != want, GLOFND_E_FORMAT,
+    FAIL_IF(t->log.err, keep >= 0 && cut != want, GLOFND_E_FORMAT,
             "'%.300s' cannot be continued after byte %llu: its whole events end at byte %llu", t->log.path,
-            (unsigned long long)want, (unsigned long long)*cut);
-    FAIL_IF(t->log.err, keep < 0 && *cut == 0 && size > 0, GLOFND_E_FORMAT, "'%.300s' is not a TensorBoard event file",
+            (unsigned long long)want, (unsigned long long)cut);
+    FAIL_IF(t->log.err, keep < 0 && cut == 0 && size > 0, GLOFND_E_FORMAT, "'%.300s' is not a TensorBoard event file",
             t->log.path);
-    return GLOFND_OK;
-}
-
-static glofnd_status position(gf_events *t, int64_t keep, double time) {
-    uint64_t cut;
-    TRY(find_cut(t, keep, &cut));
     TRY(gf_log_cut(&t->log, cut));
-    return cut == 0 ? put_version(t, time) : GLOFND_OK;
+    if (cut != 0) return GLOFND_OK;
+    add_double(t, 1, time);
+    add_text(t, 3, "brain.Event:2");
+    TRY(t->log.status);
+    return put_record(t);
 }
 
 glofnd_status gf_events_open(gf_error *err, gf_events *t, const char *path, int64_t keep, double time) {
     *t = (gf_events){0};
     FAIL_IF(err, keep < GF_LOG_ALL, GLOFND_E_ARGUMENT, "'%.300s': %lld bytes cannot be kept", path, (long long)keep);
     TRY(gf_log_open(err, &t->log, path, keep <= 0));
-    const glofnd_status status = position(t, keep, time);
+    const glofnd_status status = cut_to_records(t, keep, time);
     if (status != GLOFND_OK) gf_events_close(t);
     return status;
 }
@@ -190,7 +170,13 @@ void gf_events_begin(gf_events *t, int64_t step, double time) {
 void gf_events_scalar(gf_events *t, const char *tag, double value) {
     const size_t start = open_message(t, 1);
     add_text(t, 1, tag);
-    add_float(t, 2, (float)value);
+    const float x = (float)value;
+    unsigned char p[4];
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    gf_le32_put(p, bits);
+    add_key(t, 2, FOUR_BYTES);
+    add_bytes(t, p, 4);
     close_message(t, start);
 }
 
@@ -199,7 +185,13 @@ typedef struct histogram {
     int bins;
 } histogram;
 
-static void add_moments(histogram *h, const float *values, int64_t n) {
+void gf_events_histogram(gf_events *t, const char *tag, const float *values, int64_t n, int bins) {
+    if (t->log.status != GLOFND_OK) return;
+    histogram *h = calloc(1, sizeof *h);
+    if (!h) {
+        t->log.status = gf_fail(t->log.err, GLOFND_E_MEMORY, "no memory for a histogram of '%.300s'", t->log.path);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const double x = values[i];
         if (!isfinite(x)) continue;
@@ -209,9 +201,7 @@ static void add_moments(histogram *h, const float *values, int64_t n) {
         h->sum += x;
         h->squares += x * x;
     }
-}
-
-static void fill_bins(histogram *h, const float *values, int64_t n) {
+    h->bins = h->min == h->max || bins < 1 ? 1 : bins < BINS_MAX ? bins : BINS_MAX;
     const double width = (h->max - h->min) / h->bins;
     for (int k = 0; k < h->bins; k++) h->limit[k] = k + 1 < h->bins ? h->min + width * (k + 1) : h->max;
     for (int64_t i = 0; i < n; i++) {
@@ -219,9 +209,6 @@ static void fill_bins(histogram *h, const float *values, int64_t n) {
         const double at = width > 0 ? (values[i] - h->min) / width : 0;
         h->count[at < h->bins ? (int)at : h->bins - 1]++;
     }
-}
-
-static void add_histogram(gf_events *t, const char *tag, const histogram *h) {
     const size_t value = open_message(t, 1);
     add_text(t, 1, tag);
     const size_t histo = open_message(t, 5);
@@ -234,19 +221,6 @@ static void add_histogram(gf_events *t, const char *tag, const histogram *h) {
     add_doubles(t, 7, h->count, h->bins);
     close_message(t, histo);
     close_message(t, value);
-}
-
-void gf_events_histogram(gf_events *t, const char *tag, const float *values, int64_t n, int bins) {
-    if (t->log.status != GLOFND_OK) return;
-    histogram *h = calloc(1, sizeof *h);
-    if (!h) {
-        t->log.status = gf_fail(t->log.err, GLOFND_E_MEMORY, "no memory for a histogram of '%.300s'", t->log.path);
-        return;
-    }
-    add_moments(h, values, n);
-    h->bins = h->min == h->max || bins < 1 ? 1 : bins < BINS_MAX ? bins : BINS_MAX;
-    fill_bins(h, values, n);
-    add_histogram(t, tag, h);
     free(h);
 }
 

@@ -24,15 +24,13 @@
 
 static int is_visible(int byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174; }
 
-static int hidden_before(int byte) {
-    int n = 0;
-    for (int b = 0; b < byte; b++) n += !is_visible(b);
-    return n;
+uint32_t gf_bpe_letter(uint8_t byte) {
+    uint32_t letter = 256;
+    for (int b = 0; b < byte; b++) letter += !is_visible(b);
+    return is_visible(byte) ? byte : letter;
 }
 
-uint32_t gf_bpe_letter(uint8_t byte) { return is_visible(byte) ? byte : 256u + (uint32_t)hidden_before(byte); }
-
-static int gf_bpe_byte(uint32_t letter) {
+static int byte_of_letter(uint32_t letter) {
     if (letter < 256) return is_visible((int)letter) ? (int)letter : -1;
     for (int b = 0, next = 256; b < 256; b++) {
         if (is_visible(b)) continue;
@@ -116,23 +114,19 @@ void gf_symbols_free(gf_symbols *s) {
 #define GZIP_WINDOW (15 + 16) /* the largest window, with gzip's frame */
 #define FIRST_CAPACITY ((size_t)1 << 20)
 
-/* Makes sure that something fits after `used`. */
-static glofnd_status grow(gf_error *err, const char *name, char **text, size_t used, size_t *capacity) {
-    if (used < *capacity) return GLOFND_OK;
-    FAIL_IF(err, *capacity >= GF_BPE_FILE_MAX, GLOFND_E_FORMAT, "'%.400s' unpacks to more than %llu bytes", name,
-            (unsigned long long)GF_BPE_FILE_MAX);
-    const size_t bigger = *capacity ? *capacity * 2 : FIRST_CAPACITY;
-    char *grown = realloc(*text, bigger);
-    FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory to unpack '%.400s'", name);
-    *text = grown;
-    *capacity = bigger;
-    return GLOFND_OK;
-}
-
 static glofnd_status inflate_all(gf_error *err, const char *name, z_stream *z, char **text, size_t *size) {
     size_t capacity = 0;
     for (;;) {
-        TRY(grow(err, name, text, *size, &capacity));
+        /* Makes sure that something fits after `*size`. */
+        if (!(*size < capacity)) {
+            FAIL_IF(err, capacity >= GF_BPE_FILE_MAX, GLOFND_E_FORMAT, "'%.400s' unpacks to more than %llu bytes", name,
+                    (unsigned long long)GF_BPE_FILE_MAX);
+            const size_t bigger = capacity ? capacity * 2 : FIRST_CAPACITY;
+            char *grown = realloc(*text, bigger);
+            FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory to unpack '%.400s'", name);
+            *text = grown;
+            capacity = bigger;
+        }
         z->next_out = (Bytef *)*text + *size;
         z->avail_out = (uInt)(capacity - *size);
         const int code = inflate(z, Z_NO_FLUSH);
@@ -157,10 +151,7 @@ glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, s
     z.avail_in = (uInt)n;
     const glofnd_status status = inflate_all(err, name, &z, text, size);
     inflateEnd(&z);
-    if (status != GLOFND_OK) {
-        free(*text);
-        *text = NULL;
-    }
+    if (status != GLOFND_OK) free(*text), *text = NULL;
     return status;
 }
 
@@ -268,7 +259,7 @@ static glofnd_status read_part(parser *p, const uint8_t **at, const uint8_t *end
     size_t n = 0;
     while (*at < end && is_blank(**at)) (*at)++;
     while (*at < end && !is_blank(**at)) {
-        const int byte = gf_bpe_byte(gf_utf8_next(at, end));
+        const int byte = byte_of_letter(gf_utf8_next(at, end));
         if (byte < 0) BAD_LINE(p, "'%.300s', line %lld: a character that stands for no byte", p->name, p->line);
         bytes[n++] = (uint8_t)byte;
     }
@@ -278,7 +269,13 @@ static glofnd_status read_part(parser *p, const uint8_t **at, const uint8_t *end
     return GLOFND_OK;
 }
 
-static glofnd_status add_merge(parser *p, int32_t left, int32_t right) {
+static glofnd_status read_line(parser *p, const uint8_t *line, const uint8_t *end) {
+    int32_t left, right;
+    if (end - line > LINE_BYTES_MAX) BAD_LINE(p, "'%.300s', line %lld: longer than %d bytes", p->name, p->line, LINE_BYTES_MAX);
+    TRY(read_part(p, &line, end, &left));
+    TRY(read_part(p, &line, end, &right));
+    while (line < end && is_blank(*line)) line++;
+    if (line < end) BAD_LINE(p, "'%.300s', line %lld: more than two symbols", p->name, p->line);
     gf_bpe *b = p->b;
     uint8_t joined[GF_BPE_SYMBOL_MAX];
     const size_t n = gf_symbols_join(&b->symbols, left, right, joined);
@@ -291,16 +288,6 @@ static glofnd_status add_merge(parser *p, int32_t left, int32_t right) {
     while (b->pairs[slot]) slot = (slot + 1) & (GF_BPE_PAIR_SLOTS - 1);
     b->pairs[slot] = (uint64_t)pair << 32 | (uint32_t)(++b->merges);
     return GLOFND_OK;
-}
-
-static glofnd_status read_line(parser *p, const uint8_t *line, const uint8_t *end) {
-    int32_t left, right;
-    if (end - line > LINE_BYTES_MAX) BAD_LINE(p, "'%.300s', line %lld: longer than %d bytes", p->name, p->line, LINE_BYTES_MAX);
-    TRY(read_part(p, &line, end, &left));
-    TRY(read_part(p, &line, end, &right));
-    while (line < end && is_blank(*line)) line++;
-    if (line < end) BAD_LINE(p, "'%.300s', line %lld: more than two symbols", p->name, p->line);
-    return add_merge(p, left, right);
 }
 
 static glofnd_status read_lines(parser *p, const uint8_t *text, const uint8_t *end) {
@@ -317,7 +304,7 @@ static glofnd_status read_lines(parser *p, const uint8_t *text, const uint8_t *e
     return GLOFND_OK;
 }
 
-static glofnd_status fill(parser *p, const char *text, size_t n) {
+static glofnd_status read_merges(parser *p, const char *text, size_t n) {
     gf_bpe *b = p->b;
     b->pairs = calloc(GF_BPE_PAIR_SLOTS, sizeof *b->pairs);
     FAIL_IF(p->err, !b->pairs, GLOFND_E_MEMORY, "no memory for a vocabulary");
@@ -333,7 +320,7 @@ glofnd_status gf_bpe_parse(gf_error *err, const char *name, const char *text, si
     gf_bpe *b = calloc(1, sizeof *b);
     FAIL_IF(err, !b, GLOFND_E_MEMORY, "no memory for a vocabulary");
     parser p = {.err = err, .name = name, .line = 1, .b = b};
-    const glofnd_status status = fill(&p, text, n);
+    const glofnd_status status = read_merges(&p, text, n);
     if (status == GLOFND_OK) *out = b;
     else gf_bpe_free(b);
     return status;
@@ -371,35 +358,12 @@ typedef struct output {
     int n, max; /* max: without the end */
 } output;
 
-static void put(output *out, int32_t id) {
+static void put_token(output *out, int32_t id) {
     if (out->n < out->max) out->ids[out->n++] = id;
 }
 
 static uint32_t symbol_at(const gf_bpe *b, const uint8_t *word, size_t n, size_t i) {
     return b->symbols.of_byte[word[i]] + (i + 1 == n ? GF_BPE_BYTES : 0u);
-}
-
-/* ----- short words ----- */
-
-static void encode_short(const gf_bpe *b, const uint8_t *word, size_t size, output *out) {
-    uint32_t symbol[SHORT_WORD], rank[SHORT_WORD]; /* rank[i]: of symbols i and i + 1 */
-    int n = (int)size;
-    for (int i = 0; i < n; i++) symbol[i] = symbol_at(b, word, size, (size_t)i);
-    for (int i = 0; i + 1 < n; i++) rank[i] = gf_bpe_rank(b, symbol[i], symbol[i + 1]);
-    while (n > 1) {
-        int best = 0;
-        for (int i = 1; i + 1 < n; i++) best = rank[i] < rank[best] ? i : best;
-        if (rank[best] == GF_BPE_NO_RANK) break;
-        symbol[best] = GF_BPE_BASE + rank[best];
-        n--;
-        for (int i = best + 1; i < n; i++) {
-            symbol[i] = symbol[i + 1];
-            rank[i - 1] = rank[i];
-        }
-        if (best > 0) rank[best - 1] = gf_bpe_rank(b, symbol[best - 1], symbol[best]);
-        if (best + 1 < n) rank[best] = gf_bpe_rank(b, symbol[best], symbol[best + 1]);
-    }
-    for (int i = 0; i < n; i++) put(out, (int32_t)symbol[i]);
 }
 
 /* ----- long words: neighbours are linked, pairs wait in a heap of rank << 32 | place ----- */
@@ -412,38 +376,14 @@ typedef struct chain {
     uint32_t n;
 } chain;
 
-static void push(chain *c, uint64_t x) {
-    int64_t i = c->heap_n++;
-    for (; i > 0 && c->heap[(i - 1) / 2] > x; i = (i - 1) / 2) c->heap[i] = c->heap[(i - 1) / 2];
-    c->heap[i] = x;
-}
-
-static uint64_t pop(chain *c) {
-    const uint64_t top = c->heap[0], x = c->heap[--c->heap_n];
-    int64_t i = 0;
-    for (int64_t child; (child = 2 * i + 1) < c->heap_n; i = child) {
-        if (child + 1 < c->heap_n && c->heap[child + 1] < c->heap[child]) child++;
-        if (c->heap[child] >= x) break;
-        c->heap[i] = c->heap[child];
-    }
-    c->heap[i] = x;
-    return top;
-}
-
 static void rank_pair(chain *c, uint32_t i) {
     const uint32_t next = c->next[i];
     c->rank[i] = next < c->n ? gf_bpe_rank(c->b, c->symbol[i], c->symbol[next]) : GF_BPE_NO_RANK;
-    if (c->rank[i] != GF_BPE_NO_RANK) push(c, (uint64_t)c->rank[i] << 32 | i);
-}
-
-static void join(chain *c, uint32_t i) {
-    const uint32_t gone = c->next[i];
-    c->symbol[i] = GF_BPE_BASE + c->rank[i];
-    c->rank[gone] = GF_BPE_NO_RANK;
-    c->next[i] = c->next[gone];
-    if (c->next[i] < c->n) c->before[c->next[i]] = i;
-    rank_pair(c, i);
-    if (i > 0) rank_pair(c, c->before[i]);
+    if (c->rank[i] == GF_BPE_NO_RANK) return;
+    const uint64_t x = (uint64_t)c->rank[i] << 32 | i;
+    int64_t j = c->heap_n++;
+    for (; j > 0 && c->heap[(j - 1) / 2] > x; j = (j - 1) / 2) c->heap[j] = c->heap[(j - 1) / 2];
+    c->heap[j] = x;
 }
 
 static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const uint8_t *word, size_t size,
@@ -467,32 +407,55 @@ static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch 
     }
     for (uint32_t i = 0; i < c.n; i++) rank_pair(&c, i);
     while (c.heap_n > 0) {
-        const uint64_t top = pop(&c);
+        const uint64_t top = c.heap[0], x = c.heap[--c.heap_n];
+        int64_t j = 0;
+        for (int64_t child; (child = 2 * j + 1) < c.heap_n; j = child) {
+            if (child + 1 < c.heap_n && c.heap[child + 1] < c.heap[child]) child++;
+            if (c.heap[child] >= x) break;
+            c.heap[j] = c.heap[child];
+        }
+        c.heap[j] = x;
         const uint32_t i = (uint32_t)top;
-        if (c.rank[i] == top >> 32) join(&c, i); /* else: joined otherwise meanwhile */
+        if (c.rank[i] != top >> 32) continue; /* joined otherwise meanwhile */
+        const uint32_t gone = c.next[i];
+        c.symbol[i] = GF_BPE_BASE + c.rank[i];
+        c.rank[gone] = GF_BPE_NO_RANK;
+        c.next[i] = c.next[gone];
+        if (c.next[i] < c.n) c.before[c.next[i]] = i;
+        rank_pair(&c, i);
+        if (i > 0) rank_pair(&c, c.before[i]);
     }
-    for (uint32_t i = 0; i < c.n && out->n < out->max; i = c.next[i]) put(out, (int32_t)c.symbol[i]);
+    for (uint32_t i = 0; i < c.n && out->n < out->max; i = c.next[i]) put_token(out, (int32_t)c.symbol[i]);
     return GLOFND_OK;
 }
 
-/* ----- captions ----- */
-
-static glofnd_status encode_words(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, output *out) {
+static glofnd_status encode_caption(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, output *out) {
+    TRY(gf_words_begin(err, &s->words, text, n));
+    put_token(out, gf_bpe_start(b));
     const uint8_t *word;
     size_t size;
     gf_word_kind kind;
     while (out->n < out->max && (kind = gf_words_next(&s->words, &word, &size)) != GF_WORD_END)
-        if (kind == GF_WORD_START_MARK) put(out, gf_bpe_start(b));
-        else if (kind == GF_WORD_END_MARK) put(out, gf_bpe_end(b));
-        else if (size <= SHORT_WORD) encode_short(b, word, size, out);
-        else TRY(encode_long(err, b, s, word, size, out));
+        if (kind == GF_WORD_START_MARK) put_token(out, gf_bpe_start(b));
+        else if (kind == GF_WORD_END_MARK) put_token(out, gf_bpe_end(b));
+        else if (size <= SHORT_WORD) {
+            uint32_t symbol[SHORT_WORD], rank[SHORT_WORD]; /* rank[i]: of symbols i and i + 1 */
+            int symbols = (int)size;
+            for (int i = 0; i < symbols; i++) symbol[i] = symbol_at(b, word, size, (size_t)i);
+            for (int i = 0; i + 1 < symbols; i++) rank[i] = gf_bpe_rank(b, symbol[i], symbol[i + 1]);
+            while (symbols > 1) {
+                int best = 0;
+                for (int i = 1; i + 1 < symbols; i++) best = rank[i] < rank[best] ? i : best;
+                if (rank[best] == GF_BPE_NO_RANK) break;
+                symbol[best] = GF_BPE_BASE + rank[best];
+                symbols--;
+                for (int i = best + 1; i < symbols; i++) symbol[i] = symbol[i + 1], rank[i - 1] = rank[i];
+                if (best > 0) rank[best - 1] = gf_bpe_rank(b, symbol[best - 1], symbol[best]);
+                if (best + 1 < symbols) rank[best] = gf_bpe_rank(b, symbol[best], symbol[best + 1]);
+            }
+            for (int i = 0; i < symbols; i++) put_token(out, (int32_t)symbol[i]);
+        } else TRY(encode_long(err, b, s, word, size, out));
     return GLOFND_OK;
-}
-
-static glofnd_status encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, output *out) {
-    TRY(gf_words_begin(err, &s->words, text, n));
-    put(out, gf_bpe_start(b));
-    return encode_words(err, b, s, out);
 }
 
 glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, int context,
@@ -500,7 +463,7 @@ glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, c
     FAIL_IF(err, context < 2, GLOFND_E_ARGUMENT, "a context of %d tokens; start and end need two", context);
     gf_bpe_scratch own = {0};
     output out = {.ids = ids, .max = context - 1};
-    const glofnd_status status = encode(err, b, s ? s : &own, text, n, &out);
+    const glofnd_status status = encode_caption(err, b, s ? s : &own, text, n, &out);
     gf_bpe_scratch_free(&own);
     TRY(status);
     *count = out.n + 1;

@@ -69,19 +69,6 @@ static int64_t find_slot(const gf_bpe_counts *c, const uint8_t *bytes, size_t n)
     return slot;
 }
 
-static glofnd_status grow_slots(gf_error *err, gf_bpe_counts *c) {
-    int64_t *old = c->slots, *slots = calloc((size_t)c->slots_n * 2, sizeof *slots);
-    FAIL_IF(err, !slots, GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
-    c->slots = slots;
-    c->slots_n *= 2;
-    for (int64_t i = 0; i < c->n; i++) {
-        const size_t at = c->word[i].at;
-        c->slots[find_slot(c, c->bytes + at, gf_bpe_counted_end(c, i) - at)] = i + 1;
-    }
-    free(old);
-    return GLOFND_OK;
-}
-
 static glofnd_status count_word(gf_error *err, gf_bpe_counts *c, const uint8_t *bytes, size_t n) {
     c->total++;
     int64_t slot = find_slot(c, bytes, n);
@@ -93,7 +80,17 @@ static glofnd_status count_word(gf_error *err, gf_bpe_counts *c, const uint8_t *
             !gf_grow(&c->bytes, &c->bytes_capacity, c->used + n, 1) ||
                 !gf_grow(&c->word, &c->capacity, (size_t)c->n + 1, sizeof *c->word),
             GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
-    if (c->n * 2 >= c->slots_n) TRY(grow_slots(err, c));
+    if (c->n * 2 >= c->slots_n) {
+        int64_t *old = c->slots, *slots = calloc((size_t)c->slots_n * 2, sizeof *slots);
+        FAIL_IF(err, !slots, GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
+        c->slots = slots;
+        c->slots_n *= 2;
+        for (int64_t i = 0; i < c->n; i++) {
+            const size_t at = c->word[i].at;
+            c->slots[find_slot(c, c->bytes + at, gf_bpe_counted_end(c, i) - at)] = i + 1;
+        }
+        free(old);
+    }
     slot = find_slot(c, bytes, n);
     c->word[c->n].at = c->used;
     c->word[c->n].times = 1;
@@ -155,31 +152,16 @@ typedef struct learner {
 
 static const char no_memory[] = "no memory to learn a vocabulary";
 
-/* ----- heap: the most frequent first, then the smaller numbers ----- */
-
+/* The most frequent first, then the smaller numbers. */
 static int goes_before(candidate a, candidate b) { return a.times != b.times ? a.times > b.times : a.key < b.key; }
 
-static glofnd_status push(learner *l, candidate x) {
+static glofnd_status push_candidate(learner *l, candidate x) {
     FAIL_IF(l->err, !gf_grow(&l->heap, &l->heap_capacity, (size_t)l->heap_n + 1, sizeof *l->heap), GLOFND_E_MEMORY, no_memory);
     int64_t i = l->heap_n++;
     for (; i > 0 && goes_before(x, l->heap[(i - 1) / 2]); i = (i - 1) / 2) l->heap[i] = l->heap[(i - 1) / 2];
     l->heap[i] = x;
     return GLOFND_OK;
 }
-
-static candidate pop(learner *l) {
-    const candidate top = l->heap[0], x = l->heap[--l->heap_n];
-    int64_t i = 0;
-    for (int64_t child; (child = 2 * i + 1) < l->heap_n; i = child) {
-        if (child + 1 < l->heap_n && goes_before(l->heap[child + 1], l->heap[child])) child++;
-        if (!goes_before(l->heap[child], x)) break;
-        l->heap[i] = l->heap[child];
-    }
-    l->heap[i] = x;
-    return top;
-}
-
-/* ----- pairs ----- */
 
 static int64_t slot_of(const pair *pairs, int64_t slots, uint32_t key) {
     int64_t slot = (int64_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (slots - 1);
@@ -205,36 +187,11 @@ static glofnd_status add_pair(learner *l, uint32_t left, uint32_t right, int64_t
     if (l->pairs_n * 2 >= l->slots) TRY(grow_pairs(l));
     const uint32_t key = left << 16 | right;
     pair *p = &l->pairs[slot_of(l->pairs, l->slots, key)];
-    if (p->times < 0) {
-        *p = (pair){.key = key};
-        l->pairs_n++;
-    }
+    if (p->times < 0) *p = (pair){.key = key}, l->pairs_n++;
     p->times += l->counts->word[word].times;
     if (p->n > 0 && p->words[p->n - 1] == word) return GLOFND_OK;
     FAIL_IF(l->err, !gf_grow(&p->words, &p->capacity, (size_t)p->n + 1, sizeof *p->words), GLOFND_E_MEMORY, no_memory);
     p->words[p->n++] = word;
-    return GLOFND_OK;
-}
-
-static void drop_pair(learner *l, uint32_t left, uint32_t right, int64_t word) {
-    l->pairs[slot_of(l->pairs, l->slots, left << 16 | right)].times -= l->counts->word[word].times;
-}
-
-/* ----- words ----- */
-
-static glofnd_status begin_words(learner *l) {
-    const gf_bpe_counts *c = l->counts;
-    l->text = malloc(c->used * sizeof *l->text);
-    l->length = malloc((size_t)c->n * sizeof *l->length);
-    l->done = calloc((size_t)c->n, sizeof *l->done);
-    FAIL_IF(l->err, !l->text || !l->length || !l->done, GLOFND_E_MEMORY, no_memory);
-    for (int64_t w = 0; w < c->n; w++) {
-        const size_t at = c->word[w].at, end = gf_bpe_counted_end(c, w);
-        for (size_t i = at; i < end; i++) l->text[i] = l->symbols.of_byte[c->bytes[i]];
-        l->text[end - 1] = (uint16_t)(l->text[end - 1] + GF_BPE_BYTES);
-        l->length[w] = (uint32_t)(end - at);
-        for (size_t i = at; i + 1 < end; i++) TRY(add_pair(l, l->text[i], l->text[i + 1], w));
-    }
     return GLOFND_OK;
 }
 
@@ -247,7 +204,7 @@ static glofnd_status push_around(learner *l, int64_t word, uint32_t made) {
         pair *p = &l->pairs[slot_of(l->pairs, l->slots, key)];
         if (p->queued == l->made) continue;
         p->queued = l->made;
-        TRY(push(l, (candidate){p->times, key}));
+        TRY(push_candidate(l, (candidate){p->times, key}));
     }
     return GLOFND_OK;
 }
@@ -261,7 +218,8 @@ static glofnd_status join_in_word(learner *l, int64_t word, uint32_t left, uint3
     for (uint32_t i = 0; i + 1 < n; i++)
         if (!joined[i] && s[i] == left && s[i + 1] == right) joined[i] = joined[i + 1] = 1;
     for (uint32_t i = 0; i + 1 < n; i++)
-        if (joined[i] || joined[i + 1]) drop_pair(l, s[i], s[i + 1], word);
+        if (joined[i] || joined[i + 1])
+            l->pairs[slot_of(l->pairs, l->slots, (uint32_t)s[i] << 16 | s[i + 1])].times -= l->counts->word[word].times;
     uint32_t out = 0;
     for (uint32_t i = 0; i < n; out++) {
         s[out] = joined[i] ? (uint16_t)made : s[i];
@@ -275,36 +233,23 @@ static glofnd_status join_in_word(learner *l, int64_t word, uint32_t left, uint3
 
 /* ----- the merges ----- */
 
-static glofnd_status apply(learner *l, uint32_t key, uint32_t made) {
-    pair *p = &l->pairs[slot_of(l->pairs, l->slots, key)];
-    int64_t *const words = p->words, n = p->n;
-    p->words = NULL; /* ours now: the table may move */
-    p->n = 0, p->capacity = 0;
-    glofnd_status status = GLOFND_OK;
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        if (l->done[words[i]] == l->made) continue;
-        l->done[words[i]] = l->made;
-        status = join_in_word(l, words[i], key >> 16, key & 0xffff, made);
-    }
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        if (l->done[words[i]] != l->made) continue;
-        l->done[words[i]] = 0;
-        status = push_around(l, words[i], made);
-    }
-    free(words);
-    return status;
-}
-
 /* The next pair to join. 0: none comes often enough. A pair that spells a symbol there already is passed over for good: a file
  * in which two lines make the same symbol would number the tokens differently for different readers. */
-static glofnd_status choose(learner *l, uint32_t *key, uint8_t *joined, size_t *size) {
+static glofnd_status choose_pair(learner *l, uint32_t *key, uint8_t *joined, size_t *size) {
     *size = 0;
     while (l->heap_n > 0) {
-        const candidate top = pop(l);
+        const candidate top = l->heap[0], x = l->heap[--l->heap_n];
+        int64_t i = 0;
+        for (int64_t child; (child = 2 * i + 1) < l->heap_n; i = child) {
+            if (child + 1 < l->heap_n && goes_before(l->heap[child + 1], l->heap[child])) child++;
+            if (!goes_before(l->heap[child], x)) break;
+            l->heap[i] = l->heap[child];
+        }
+        l->heap[i] = x;
         const int64_t now = l->pairs[slot_of(l->pairs, l->slots, top.key)].times;
         if (top.times < PAIR_COUNT_MIN) return GLOFND_OK;
         if (now != top.times) {
-            if (now >= PAIR_COUNT_MIN && now < top.times) TRY(push(l, (candidate){now, top.key}));
+            if (now >= PAIR_COUNT_MIN && now < top.times) TRY(push_candidate(l, (candidate){now, top.key}));
             continue;
         }
         *size = gf_symbols_join(&l->symbols, (int32_t)(top.key >> 16), (int32_t)(top.key & 0xffff), joined);
@@ -315,7 +260,7 @@ static glofnd_status choose(learner *l, uint32_t *key, uint8_t *joined, size_t *
     return GLOFND_OK;
 }
 
-static glofnd_status learn(learner *l, int merges) {
+static glofnd_status learn_merges(learner *l, int merges) {
     uint8_t joined[GF_BPE_SYMBOL_MAX];
     size_t size;
     uint32_t key;
@@ -323,21 +268,46 @@ static glofnd_status learn(learner *l, int merges) {
     l->merges = malloc((size_t)merges * sizeof *l->merges + 1);
     FAIL_IF(l->err, !l->merges, GLOFND_E_MEMORY, no_memory);
     TRY(grow_pairs(l));
-    TRY(begin_words(l));
+    const gf_bpe_counts *c = l->counts;
+    l->text = malloc(c->used * sizeof *l->text);
+    l->length = malloc((size_t)c->n * sizeof *l->length);
+    l->done = calloc((size_t)c->n, sizeof *l->done);
+    FAIL_IF(l->err, !l->text || !l->length || !l->done, GLOFND_E_MEMORY, no_memory);
+    for (int64_t w = 0; w < c->n; w++) {
+        const size_t at = c->word[w].at, end = gf_bpe_counted_end(c, w);
+        for (size_t i = at; i < end; i++) l->text[i] = l->symbols.of_byte[c->bytes[i]];
+        l->text[end - 1] = (uint16_t)(l->text[end - 1] + GF_BPE_BYTES);
+        l->length[w] = (uint32_t)(end - at);
+        for (size_t i = at; i + 1 < end; i++) TRY(add_pair(l, l->text[i], l->text[i + 1], w));
+    }
     for (int64_t i = 0; i < l->slots; i++)
-        if (l->pairs[i].times > 0) TRY(push(l, (candidate){l->pairs[i].times, l->pairs[i].key}));
+        if (l->pairs[i].times > 0) TRY(push_candidate(l, (candidate){l->pairs[i].times, l->pairs[i].key}));
     while (l->made < merges) {
-        TRY(choose(l, &key, joined, &size));
+        TRY(choose_pair(l, &key, joined, &size));
         if (size == 0) break;
         const uint32_t made = (uint32_t)l->symbols.n;
         TRY(gf_symbols_add(l->err, &l->symbols, joined, size));
         l->merges[l->made++] = key;
-        TRY(apply(l, key, made));
+        pair *p = &l->pairs[slot_of(l->pairs, l->slots, key)];
+        int64_t *const words = p->words, n = p->n;
+        p->words = NULL; /* ours now: the table may move */
+        p->n = 0, p->capacity = 0;
+        glofnd_status status = GLOFND_OK;
+        for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+            if (l->done[words[i]] == l->made) continue;
+            l->done[words[i]] = l->made;
+            status = join_in_word(l, words[i], key >> 16, key & 0xffff, made);
+        }
+        for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+            if (l->done[words[i]] != l->made) continue;
+            l->done[words[i]] = 0;
+            status = push_around(l, words[i], made);
+        }
+        free(words);
+        TRY(status);
     }
     return GLOFND_OK;
 }
-
-/* ----- the file ----- */
 
 static size_t put_symbol(const gf_symbols *s, uint32_t i, char *out) {
     size_t used = 0;
@@ -368,7 +338,16 @@ static glofnd_status write_merges(const learner *l, const char *path) {
     return status;
 }
 
-static void free_learner(learner *l) {
+glofnd_status gf_bpe_learn(gf_error *err, const gf_bpe_counts *c, int merges, const char *path, gf_bpe_learned *out) {
+    FAIL_IF(err, c->n == 0, GLOFND_E_ARGUMENT, "no word to learn from");
+    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MAX, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges, GF_BPE_MERGES_MAX);
+    learner *l = calloc(1, sizeof *l);
+    FAIL_IF(err, !l, GLOFND_E_MEMORY, no_memory);
+    l->err = err;
+    l->counts = c;
+    glofnd_status status = learn_merges(l, merges);
+    if (status == GLOFND_OK) status = write_merges(l, path);
+    *out = (gf_bpe_learned){l->made, GF_BPE_BASE + l->made + 2};
     for (int64_t i = 0; i < l->slots; i++) free(l->pairs[i].words);
     gf_symbols_free(&l->symbols);
     free(l->text);
@@ -377,19 +356,6 @@ static void free_learner(learner *l) {
     free(l->pairs);
     free(l->heap);
     free(l->merges);
-}
-
-glofnd_status gf_bpe_learn(gf_error *err, const gf_bpe_counts *c, int merges, const char *path, gf_bpe_learned *out) {
-    FAIL_IF(err, c->n == 0, GLOFND_E_ARGUMENT, "no word to learn from");
-    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MAX, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges, GF_BPE_MERGES_MAX);
-    learner *l = calloc(1, sizeof *l);
-    FAIL_IF(err, !l, GLOFND_E_MEMORY, no_memory);
-    l->err = err;
-    l->counts = c;
-    glofnd_status status = learn(l, merges);
-    if (status == GLOFND_OK) status = write_merges(l, path);
-    *out = (gf_bpe_learned){l->made, GF_BPE_BASE + l->made + 2};
-    free_learner(l);
     free(l);
     return status;
 }

@@ -187,18 +187,14 @@ static glofnd_status open_side(gf_error *err, nccl_comm *n) {
     return check_cuda(err, n, cudaEventCreateWithFlags(&n->joined, cudaEventDisableTiming), "an event");
 }
 
-static int starts_in_order(const nccl_comm *n) {
-    int version = 0;
-    return n->lib.ncclGetVersion(&version) == ncclSuccess && version >= IN_ORDER;
-}
-
 static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     const nccl_comm *n = (nccl_comm *)c;
     nccl_comm *t = new_comm(n->host);
     *out = NULL;
     FAIL_IF(err, !t, GLOFND_E_MEMORY, "no memory for a rank");
     t->lib = n->lib;
-    if (!starts_in_order(n)) {
+    int version = 0;
+    if (!(n->lib.ncclGetVersion(&version) == ncclSuccess && version >= IN_ORDER)) {
         t->comm = n->comm, t->stream = n->stream, t->borrowed = 1;
         *out = &t->head;
         return GLOFND_OK;
