@@ -59,18 +59,14 @@ static glofnd_status read_tail(gf_reader *r) {
     return gf_reader_end(r);
 }
 
-static glofnd_status compare_keys(gf_reader *r, const gf_dataset *d, int *same) {
-    int64_t n = 0;
-    TRY(read_head(r, &n));
-    *same = n == gf_dataset_describe(d).n;
-    for (int64_t i = 0; i < n && r->status == GLOFND_OK; i++) *same &= gf_get_u64(r) == gf_dataset_key(d, i);
-    return read_tail(r);
-}
-
 glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same) {
     gf_reader r;
+    int64_t n = 0;
     TRY(gf_reader_open(err, &r, path));
-    const glofnd_status status = compare_keys(&r, d, same);
+    glofnd_status status = read_head(&r, &n);
+    *same = n == gf_dataset_describe(d).n;
+    for (int64_t i = 0; i < n && r.status == GLOFND_OK; i++) *same &= gf_get_u64(&r) == gf_dataset_key(d, i);
+    if (status == GLOFND_OK) status = read_tail(&r);
     gf_reader_close(&r);
     return status;
 }
@@ -94,47 +90,37 @@ static glofnd_status alloc_places(gf_error *err, int64_t n, place **out) {
     return GLOFND_OK;
 }
 
-static glofnd_status read_places(gf_reader *r, place **out, int64_t *n) {
-    TRY(read_head(r, n));
-    TRY(alloc_places(r->err, *n, out));
-    for (int64_t i = 0; i < *n; i++) (*out)[i] = (place){gf_get_u64(r), i};
-    return read_tail(r);
-}
-
 static glofnd_status load_places(gf_error *err, const char *path, place **out, int64_t *n) {
     gf_reader r;
     TRY(gf_reader_open(err, &r, path));
-    const glofnd_status status = read_places(&r, out, n);
+    glofnd_status status = read_head(&r, n);
+    if (status == GLOFND_OK) status = alloc_places(err, *n, out);
+    for (int64_t i = 0; i < *n && status == GLOFND_OK; i++) (*out)[i] = (place){gf_get_u64(&r), i};
+    if (status == GLOFND_OK) status = read_tail(&r);
     gf_reader_close(&r);
     return status;
 }
 
-static glofnd_status list_places(gf_error *err, const gf_dataset *d, place **out, int64_t *n) {
-    *n = gf_dataset_describe(d).n;
-    TRY(alloc_places(err, *n, out));
-    for (int64_t i = 0; i < *n; i++) (*out)[i] = (place){gf_dataset_key(d, i), i};
-    return GLOFND_OK;
-}
-
 glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, int64_t **to, gf_remap *out) {
     place *old = NULL, *new = NULL;
-    int64_t rows = 0, n = 0;
+    const int64_t n = gf_dataset_describe(d).n;
+    int64_t rows = 0;
     *to = NULL;
     glofnd_status status = load_places(err, path, &old, &rows);
-    if (status == GLOFND_OK) status = list_places(err, d, &new, &n);
+    if (status == GLOFND_OK) status = alloc_places(err, n, &new);
     if (status == GLOFND_OK) {
+        for (int64_t i = 0; i < n; i++) new[i] = (place){gf_dataset_key(d, i), i};
         *to = malloc(sizeof **to * (size_t)(rows > 0 ? rows : 1));
         if (*to) {
-            int64_t *places_to = *to;
             qsort(old, (size_t)rows, sizeof *old, by_key);
             qsort(new, (size_t)n, sizeof *new, by_key);
             *out = (gf_remap){.changed = rows != n, .rows = rows};
             for (int64_t i = 0, k = 0; i < rows; i++) {
                 while (k < n && new[k].key < old[i].key) k++;
                 const int found = k < n && new[k].key == old[i].key;
-                places_to[old[i].at] = found ? new[k++].at : -1;
+                (*to)[old[i].at] = found ? new[k++].at : -1;
                 out->kept += found;
-                out->changed |= places_to[old[i].at] != old[i].at;
+                out->changed |= (*to)[old[i].at] != old[i].at;
             }
             out->lost = rows - out->kept;
             out->fresh = n - out->kept;
@@ -148,10 +134,6 @@ glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, 
 
 /* ----- keys: pictures behind numbered ones ----- */
 
-static int is_numbered(const char *format) {
-    return strcmp(format, "shapes") == 0 || strcmp(format, "cifar10") == 0 || strcmp(format, "cifar100") == 0;
-}
-
 /* The class of a drawn image decides what it shows; the classes of CIFAR may be the coarse ones, of the same pictures. */
 static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
     const gf_dataset_info x = gf_dataset_describe(a), y = gf_dataset_describe(b);
@@ -163,8 +145,10 @@ static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
 }
 
 glofnd_status gf_keys_check_pictures(gf_error *err, const gf_dataset *d, const char *spec, const char *before) {
+    const char *format = gf_dataset_describe(d).format;
+    const int numbered = strcmp(format, "shapes") == 0 || strcmp(format, "cifar10") == 0 || strcmp(format, "cifar100") == 0;
     gf_dataset *old = NULL;
-    if (!is_numbered(gf_dataset_describe(d).format) || strcmp(spec, before) == 0) return GLOFND_OK;
+    if (!numbered || strcmp(spec, before) == 0) return GLOFND_OK;
     if (gf_dataset_open(NULL, before, &old) != GLOFND_OK) return GLOFND_OK;
     const int same = same_pictures(d, old);
     gf_dataset_free(old);
@@ -228,13 +212,6 @@ static glofnd_status copy_store_rows(gf_error *err, const glofnd_store *from, in
     return GLOFND_OK;
 }
 
-/* What belongs to no anchor: the shared rows, and the ring. */
-static glofnd_status copy_shared(gf_error *err, const glofnd_store *from, int ring, glofnd_store *to) {
-    if (ring) return gf_store_carry(err, from, to);
-    memcpy(to->shared, from->shared, sizeof to->shared);
-    return GLOFND_OK;
-}
-
 /* A store in memory, of as many anchors as `stored` and else like `own`, with the state of `stored`, which is in memory, too, and
  * has been checked. */
 static glofnd_status fit_store(gf_error *err, const gf_config *c, const glofnd_store *stored, const gf_store_spec *own,
@@ -245,7 +222,9 @@ static glofnd_status fit_store(gf_error *err, const gf_config *c, const glofnd_s
     *out = NULL;
     TRY(gf_store_new(err, &spec, NULL, out));
     glofnd_status status = copy_store_rows(err, stored, memory & GF_REMEMBERS_BANK, *out);
-    if (status == GLOFND_OK) status = copy_shared(err, stored, memory & GF_REMEMBERS_RING, *out);
+    /* What belongs to no anchor: the shared rows, and the ring. */
+    if (status == GLOFND_OK && memory & GF_REMEMBERS_RING) status = gf_store_carry(err, stored, *out);
+    else if (status == GLOFND_OK) memcpy((*out)->shared, stored->shared, sizeof stored->shared);
     if (status == GLOFND_OK) return GLOFND_OK;
     glofnd_store_free(*out);
     *out = NULL;
@@ -432,21 +411,17 @@ typedef struct changes {
     const int64_t *to; /* NULL: the data is the same */
 } changes;
 
-/* *moved, *fitted: stores on the way, to be freed; NULL: not needed. */
-static glofnd_status change_store(gf_error *err, const gf_trainer *t, const changes *x, const glofnd_store *old,
-                                  glofnd_store **moved, glofnd_store **fitted) {
-    FAIL_IF(err, old->spec.n != x->counts->rows, GLOFND_E_FORMAT, "%s holds %lld anchors, and there are %lld keys", x->anchors,
-            (long long)old->spec.n, (long long)x->counts->rows);
-    TRY(check_memory(err, &t->config, &old->spec, x->own, x->anchors));
-    if (x->to) TRY(gf_store_remap(err, old, t->info.n, x->to, moved));
-    if (fits_as_it_is(&t->config, &old->spec, x->own)) return GLOFND_OK;
-    return fit_store(err, &t->config, *moved ? *moved : old, x->own, fitted);
-}
-
 static glofnd_status write_changed(gf_error *err, const gf_trainer *t, glofnd_ctx *c, const changes *x) {
-    glofnd_store *old = NULL, *moved = NULL, *fitted = NULL;
+    glofnd_store *old = NULL, *moved = NULL, *fitted = NULL; /* as stored; for other data; as the run remembers */
     TRY(gf_ctx_status(err, c, glofnd_store_load(c, x->anchors, NULL, &old)));
-    glofnd_status status = change_store(err, t, x, old, &moved, &fitted);
+    glofnd_status status = GLOFND_OK;
+    if (old->spec.n != x->counts->rows)
+        status = gf_fail(err, GLOFND_E_FORMAT, "%s holds %lld anchors, and there are %lld keys", x->anchors,
+                         (long long)old->spec.n, (long long)x->counts->rows);
+    if (status == GLOFND_OK) status = check_memory(err, &t->config, &old->spec, x->own, x->anchors);
+    if (status == GLOFND_OK && x->to) status = gf_store_remap(err, old, t->info.n, x->to, &moved);
+    if (status == GLOFND_OK && !fits_as_it_is(&t->config, &old->spec, x->own))
+        status = fit_store(err, &t->config, moved ? moved : old, x->own, &fitted);
     const glofnd_store *new = fitted ? fitted : moved ? moved : old;
     if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, new, x->scratch));
     glofnd_store_free(fitted);

@@ -327,8 +327,6 @@ static glofnd_status put_tensor(gf_error *err, gf_net *net, const gf_st_file *f,
 
 /* ----- weights: one net ----- */
 
-static int may_miss(const gf_tensor *x, int backbone_only) { return backbone_only && strncmp(x->name, "head.", 5) == 0; }
-
 /* Entries that training programs keep beside weights. */
 static int is_bookkeeping(const char *name) {
     static const char *const names[] = {"input_resolution", "context_length", "vocab_size", scale_name};
@@ -354,18 +352,16 @@ static int is_surplus_block(const char *name, const gf_tensor *x, int count) {
     return stages;
 }
 
-static int is_missing(const file_view *v, const gf_tensor *x, int backbone_only) {
-    return !find_tensor(v, x->name) && !may_miss(x, backbone_only);
-}
-
 static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, int backbone_only) {
     gf_tensor *tensors;
     const int count = gf_net_tensors(net, &tensors);
     /* All tensors of the network are in the file, with its shapes. */
     const char *first = NULL;
     int missing = 0;
-    for (int i = 0; i < count; i++)
-        if (is_missing(v, &tensors[i], backbone_only) && missing++ == 0) first = tensors[i].name;
+    for (int i = 0; i < count; i++) {
+        const int may_miss = backbone_only && strncmp(tensors[i].name, "head.", 5) == 0;
+        if (!find_tensor(v, tensors[i].name) && !may_miss && missing++ == 0) first = tensors[i].name;
+    }
     FAIL_IF(
         err, missing > 0, GLOFND_E_FORMAT,
         "%.200s: the tensor %s is missing (%d of the %d that this network needs are): the file is incomplete, or of a different "

@@ -243,10 +243,10 @@ static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
             char line[300];
             double value[GF_RUN_FIELD_COUNT];
             TRY(record_memory(err, j));
-            const double knn = measure_epoch(j->p, j->trainer);
-            TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas, knn, value));
-            if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) report(j->p, "%s", line);
-            if (j->p->watch && *j->trainer->config.on_epoch) j->p->watch->ended(j->p->watch->user, j->trainer, value);
+            const double knn = measure_epoch(p, t);
+            TRY(gf_monitor_epoch(&j->monitor, t, &j->lambdas, knn, value));
+            if (gf_monitor_summary(&j->monitor, t, knn, line, sizeof line)) report(p, "%s", line);
+            if (p->watch && *c->on_epoch) p->watch->ended(p->watch->user, t, value);
         }
         /* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
         double due = is_first(p) && checkpoint_due(j);
@@ -258,7 +258,7 @@ static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
             return GLOFND_OK;
         }
     }
-    /* The model comes last: a kill before it leaves a checkpoint that --resume makes it from (clean_finished). */
+    /* The model comes last: a kill before it leaves a checkpoint that --resume makes it from. */
     j->marked = -1; /* the last record has the last step */
     TRY(checkpoint(err, j));
     return agreed(err, p, is_first(p) ? write_model(err, j) : GLOFND_OK);
