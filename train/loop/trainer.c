@@ -257,7 +257,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     TRY(key ? gf_net_replay(err, t->encoders.at[0].net, key, gf_encoders_text_length(&t->encoders), forward_loss_backward_update,
                             t)
             : forward_loss_backward_update(err, t));
-    gf_feed_ahead(&t->feed);
+    if (t->feed.device) gf_feed_ahead(&t->feed);
 
     /* Waits for the step. */
     TRY(gf_optim_norm(err, t->optim, &t->grad_norm));

@@ -369,22 +369,6 @@ static void list_packed(const gf_net *n, packed_ops *out, int from, int to) {
     }
 }
 
-/* Not skipped where a training step may be recorded: the record must contain it. */
-static glofnd_status pack_weights(gf_error *err, gf_net *n, int train) {
-    if (!n->stale && !(train && n->backend->record)) return GLOFND_OK;
-    n->stale = 0;
-    if (n->backend->pack_all) {
-        packed_ops list;
-        list_packed(n, &list, 0, n->graph.layers);
-        return n->backend->pack_all(err, n->engine, list.args, list.op, list.count);
-    }
-    for (int i = 0; i < n->graph.layers; i++) {
-        gf_layer *l = &n->graph.layer[i];
-        if (l->packed >= 0) TRY(n->backend->op_pack(err, l->op, &l->args));
-    }
-    return GLOFND_OK;
-}
-
 void *gf_net_input(gf_net *n, int *channels) {
     const gf_value *v = &n->graph.value[0];
     if (channels) *channels = (int)v->c;
@@ -418,19 +402,17 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     return GLOFND_OK;
 }
 
-/* Sums of a batch norm over all ranks. */
-static glofnd_status add_over_ranks(gf_error *err, const gf_net *n, const gf_nn_norm *norm) {
+/* Sums of a batch norm over all ranks, and the rows that they are of. */
+static glofnd_status add_over_ranks(gf_error *err, const gf_net *n, const gf_nn_norm *norm, double *rows) {
     const gf_sync_norm *r = n->spec.ranks;
+    *rows = (double)(norm->counted ? norm->counted : norm->rows) * (r ? r->count : 1);
     return r ? r->sum(err, r->user, norm->sums, 2 * norm->c) : GLOFND_OK;
-}
-
-static double count_over_ranks(const gf_net *n, const gf_nn_norm *norm) {
-    return (double)(norm->counted ? norm->counted : norm->rows) * (n->spec.ranks ? n->spec.ranks->count : 1);
 }
 
 /* Statistics of the batch, then y, unless a different norm writes it. */
 static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *norm, int merged) {
     const gf_nn_backend *b = n->backend;
+    double rows;
     void (*whole)(gf_nn_engine *, const gf_nn_norm *) = n->spec.ranks ? NULL : merged ? b->norm_stats : b->norm_forward;
     if (whole) {
         whole(n->engine, norm);
@@ -439,8 +421,8 @@ static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *no
     if (!n->spec.ranks && b->norm_stats) b->norm_stats(n->engine, norm);
     else {
         b->norm_sums(n->engine, norm);
-        TRY(add_over_ranks(err, n, norm));
-        b->norm_finish(n->engine, norm, count_over_ranks(n, norm));
+        TRY(add_over_ranks(err, n, norm, &rows));
+        b->norm_finish(n->engine, norm, rows);
     }
     if (!merged) b->norm_apply(n->engine, norm);
     return GLOFND_OK;
@@ -474,10 +456,6 @@ static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int tr
     return GLOFND_OK;
 }
 
-static const float *value_of(const gf_net *n, int value) {
-    return (const float *)(const void *)(n->arena + n->graph.block[n->graph.value[value].data].offset);
-}
-
 glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t count, int train, const float **features,
                              const float **projection) {
     FAIL_IF(err, train && !n->spec.training, GLOFND_E_ARGUMENT, "this net was made for eval mode only");
@@ -486,7 +464,13 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     FAIL_IF(err, count < 1 || count > n->spec.batch, GLOFND_E_ARGUMENT, "%lld images: this net takes 1 to %lld", (long long)count,
             (long long)n->spec.batch);
     n->ready = 0;
-    TRY(pack_weights(err, n, train));
+    if (n->stale || (train && n->backend->record)) { /* a training step that may be recorded: the record must contain it */
+        packed_ops list;
+        n->stale = 0;
+        list_packed(n, &list, 0, n->graph.layers);
+        if (n->backend->pack_all) TRY(n->backend->pack_all(err, n->engine, list.args, list.op, list.count));
+        for (int i = 0; i < list.count && !n->backend->pack_all; i++) TRY(n->backend->op_pack(err, list.op[i], list.args[i]));
+    }
     if (x) TRY(gf_net_load(err, n, x, 0, count));
     if (count < n->spec.batch) { /* in eval mode samples do not affect each other */
         const gf_value *v = &n->graph.value[0];
@@ -497,15 +481,15 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     }
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
     n->ready = train > 0;
-    if (features) *features = value_of(n, n->graph.features);
-    if (projection) *projection = n->spec.head_out || n->spec.embed_dim ? value_of(n, n->graph.projection) : NULL;
+    const gf_value *v = n->graph.value;
+    void *const feature = n->arena + n->graph.block[v[n->graph.features].data].offset;
+    void *const result = n->arena + n->graph.block[v[n->graph.projection].data].offset;
+    if (features) *features = feature;
+    if (projection) *projection = n->spec.head_out || n->spec.embed_dim ? result : NULL;
     return GLOFND_OK;
 }
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
-
-/* Several ranks wait for gradients while backward continues. */
-static int reports_final(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
 
 /* The backward of layer i is done: reports the gradients that are final now, once they are a whole bucket. Where op_backward leaves
  * gradients in a format of the device, moves those of layers i and later that are not reported yet. */
@@ -526,6 +510,7 @@ static glofnd_status report_final(gf_error *err, gf_net *n, int i) {
 static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     const gf_nn_backend *b = n->backend;
     const gf_nn_norm *norm = &l->norm;
+    double rows;
     const gf_value *in = &n->graph.value[l->in], *out = &n->graph.value[l->out];
     if (out->grads == 2 && l->kind != GF_LAYER_NORM) { /* batch norm takes a gradient in two parts; other layers need their sum */
         char *first = n->arena + n->graph.block[out->grad[0]].offset;
@@ -541,8 +526,8 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
             break;
         }
         b->norm_back_sums(n->engine, norm);
-        TRY(add_over_ranks(err, n, norm));
-        b->norm_back_finish(n->engine, norm, count_over_ranks(n, norm));
+        TRY(add_over_ranks(err, n, norm, &rows));
+        b->norm_back_finish(n->engine, norm, rows);
         b->norm_back_apply(n->engine, norm);
         break;
     }
@@ -553,15 +538,16 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     FAIL_IF(err, !n->ready, GLOFND_E_ARGUMENT, "backward follows a forward in training mode, once");
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
+    const int reports = n->spec.ranks && n->spec.ranks->ready; /* several ranks wait for gradients while backward continues */
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
     n->reported_from = n->graph.params.numbers;
     n->reported_layer = n->graph.layers;
-    if (reports_final(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->reported_from);
+    if (reports) n->spec.ranks->ready(n->spec.ranks->user, n, n->reported_from);
     for (int i = n->graph.layers - 1; i >= 0; i--) {
         TRY(layer_backward(err, n, &n->graph.layer[i]));
-        if (reports_final(n)) TRY(report_final(err, n, i));
+        if (reports) TRY(report_final(err, n, i));
     }
-    if (!n->backend->unpack_all || reports_final(n)) return GLOFND_OK;
+    if (!n->backend->unpack_all || reports) return GLOFND_OK;
     packed_ops list;
     list_packed(n, &list, 0, n->graph.layers);
     return n->backend->unpack_all(err, n->engine, list.args, list.op, list.count);

@@ -49,21 +49,6 @@ double gf_param_norm(const float *x, const float *y, double c, size_t n) {
 
 /* ----- one step of one tensor ----- */
 
-static void update_lars(const gf_optim_rule *rule, double lr, double decay, const gf_param *t) {
-    const gf_optim_rule r = *rule;
-    const double norm = t->adapt ? gf_param_norm(t->p, NULL, 0.0, t->n) : 0.0;
-    const double ratio = t->adapt ? gf_rule_ratio(&r, norm, gf_param_norm(t->g, t->p, decay, t->n)) : 1.0;
-    for (size_t i = 0; i < t->n; i++) gf_rule_lars(&r, lr, ratio, decay, &t->p[i], t->g[i], &t->state1[i]);
-}
-
-static void update_sgd(const gf_optim_rule *rule, double lr, double decay, const gf_param *t) {
-    const gf_optim_rule r = *rule;
-    if (r.momentum != 0.0)
-        for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, lr, decay, &t->p[i], t->g[i], &t->state1[i]);
-    else
-        for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, lr, decay, &t->p[i], t->g[i], NULL);
-}
-
 FOR_EACH_CPU static void update_adamw(const gf_optim_rule *rule, const gf_optim_scalars *now, double decay, float *restrict p,
                                       const float *restrict g, float *restrict m, float *restrict v, size_t n) {
     const gf_optim_rule r = *rule;
@@ -72,13 +57,19 @@ FOR_EACH_CPU static void update_adamw(const gf_optim_rule *rule, const gf_optim_
 }
 
 void gf_optim_update(const gf_optim_rule *rule, const gf_optim_scalars *now, const gf_param *tensors, size_t count) {
+    const gf_optim_rule r = *rule; /* a copy: nothing below can change it */
     for (size_t k = 0; k < count; k++) {
         const gf_param *t = &tensors[k];
         const double decay = t->decay ? rule->weight_decay : 0.0;
-        switch (rule->kind) {
-        case GF_OPTIM_LARS: update_lars(rule, now->lr, decay, t); break;
-        case GF_OPTIM_SGD: update_sgd(rule, now->lr, decay, t); break;
-        case GF_OPTIM_ADAMW: update_adamw(rule, now, decay, t->p, t->g, t->state1, t->state2, t->n); break;
+        if (rule->kind == GF_OPTIM_ADAMW) update_adamw(rule, now, decay, t->p, t->g, t->state1, t->state2, t->n);
+        else if (rule->kind == GF_OPTIM_LARS) {
+            const double norm = t->adapt ? gf_param_norm(t->p, NULL, 0.0, t->n) : 0.0;
+            const double ratio = t->adapt ? gf_rule_ratio(&r, norm, gf_param_norm(t->g, t->p, decay, t->n)) : 1.0;
+            for (size_t i = 0; i < t->n; i++) gf_rule_lars(&r, now->lr, ratio, decay, &t->p[i], t->g[i], &t->state1[i]);
+        } else if (r.momentum != 0.0) {
+            for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, now->lr, decay, &t->p[i], t->g[i], &t->state1[i]);
+        } else {
+            for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, now->lr, decay, &t->p[i], t->g[i], NULL);
         }
     }
 }

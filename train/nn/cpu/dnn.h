@@ -15,6 +15,7 @@
  * (tests/cpu/unit_wino.c). Transforms are in nn/cpu/kernels/net_kernels.h, the matrix product is that of the loss. Results do not
  * depend on the number of threads. */
 typedef struct gf_wino {
+    const gf_wino_ops *ops;
     int64_t down, across, tiles;                      /* tiles of an image; of all */
     int64_t block;                                    /* tiles a task of forward or back_data takes through all three stages */
     int64_t span;                                     /* tiles whose planes back_weights keeps at once */

@@ -45,7 +45,7 @@ static int64_t plane_floats(int64_t rows, int64_t row) {
 size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     const int64_t down = gf_parts(s->h, SIDE), across = gf_parts(s->w, SIDE), tiles = s->n * down * across;
     const int64_t in = row_floats(s->in), out = row_floats(s->out), tile_bytes = PLANES * (int64_t)sizeof(float) * (in + out);
-    *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .threads = threads};
+    *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .ops = gf_net_kernels_get()->wino, .threads = threads};
     w->int16 = s->type == GF_TYPE_BF16 && GF_MAX(s->in, s->out) <= GF_INT16_DEPTH && gf_cpu_kernels_get()->tile->int16_is_fast();
     w->weight_floats = PLANES * s->in * s->out;
     w->step_floats = PLANES * GF_MAX(s->in, s->out);
@@ -61,18 +61,13 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
 
 /* ----- tiles of a batch -------------------------------------------------------------------------------------------- */
 
-typedef struct tile_place {
-    int64_t image, y, x; /* of the first output */
-} tile_place;
-
-static tile_place tile_place_of(const gf_wino *w, int64_t tile) {
+/* The image [h][w][channels] of data that a tile lies in, and where its first output is. */
+static gf_wino_image tile_image(const gf_wino *w, const gf_nn_shape *s, const void *data, int64_t channels, int64_t tile,
+                                int64_t *y, int64_t *x) {
     const int64_t each = w->down * w->across, at = tile % each;
-    return (tile_place){tile / each, at / w->across * SIDE, at % w->across * SIDE};
-}
-
-static gf_wino_image image_of(const gf_nn_shape *s, const void *data, int64_t channels, int64_t image) {
     const size_t bytes = (size_t)(s->h * s->w * channels) * gf_type_bytes(s->type);
-    return (gf_wino_image){s->type, (char *)gf_dnn_mutable(data) + (size_t)image * bytes, s->h, s->w, channels};
+    *y = at / w->across * SIDE, *x = at % w->across * SIDE;
+    return (gf_wino_image){s->type, (char *)gf_dnn_mutable(data) + (size_t)(tile / each) * bytes, s->h, s->w, channels};
 }
 
 /* ----- the product ------------------------------------------------------------------------------------------------- */
@@ -96,7 +91,6 @@ static void multiply(float *c, size_t c_row, left_side a, const float *b, size_t
 typedef struct wino_pass {
     const gf_wino *w;
     const gf_nn_shape *s;
-    const gf_wino_ops *ops;
     gf_wino_weights weights;
     const void *from;
     void *to;
@@ -109,7 +103,7 @@ static void transform_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const wino_pass *p = arg;
     const int64_t chunks = gf_parts(p->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
-    p->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
+    p->w->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
 }
 
 /* One panel of one plane of weights, in place. */
@@ -120,52 +114,49 @@ static void round_weights(void *arg, int64_t task, int thread) {
     gf_cpu_kernels_get()->tile->panel_to_int16((uint32_t *)(void *)panel, panel, p->weights.rows, p->step + task * GF_PANEL);
 }
 
-static void multiply_plane(const wino_pass *p, int i, float *m, size_t m_row, const float *v, const float *step, int64_t tiles) {
-    const int64_t rows = p->weights.rows, cols = p->weights.cols;
-    const size_t panel = (size_t)(rows * GF_PANEL), v_row = (size_t)row_floats(rows);
-    const float *u = p->u + i * rows * cols;
-    if (!p->w->int16) {
-        multiply(m, m_row, (left_side){v, v_row, 1}, u, panel, tiles, cols, rows, 0);
-        return;
-    }
-    gf_int16_words a = {(const uint32_t *)(const void *)v, v_row, 1, step + i * p->w->block};
-    gf_int16_words b = {(const uint32_t *)(const void *)u, panel, GF_PANEL, p->step + i * cols};
-    for (int64_t k0 = 0; k0 < rows / 2; k0 += DEPTH, a.word += DEPTH, b.word += DEPTH * GF_PANEL)
-        gf_cpu_kernels_get()->tile->product_int16(m, m_row, &a, &b, (int)tiles, (int)cols, (int)GF_MIN(DEPTH, rows / 2 - k0),
-                                                  k0 > 0);
-}
-
 static void run_block(void *arg, int64_t task, int thread) {
     const wino_pass *p = arg;
-    const gf_tile_ops *tile = gf_cpu_kernels_get()->tile;
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t rows = p->weights.rows, cols = p->weights.cols, t0 = task * p->w->block;
     const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = round_up(t1 - t0, STEP);
     const int64_t v_row = row_floats(rows), v_plane = plane_floats(p->w->block, v_row);
     const int64_t m_row = row_floats(cols), m_plane = plane_floats(p->w->block, m_row);
+    const size_t panel = (size_t)(rows * GF_PANEL);
     float *v = p->own + thread * p->w->block_floats, *m = v + PLANES * v_plane, *step = m + PLANES * m_plane;
+    int64_t y, x;
     for (int64_t t = t0; t < t1; t++) {
-        const tile_place at = tile_place_of(p->w, t);
-        const gf_wino_image image = image_of(p->s, p->from, rows, at.image);
+        const gf_wino_image image = tile_image(p->w, p->s, p->from, rows, t, &y, &x);
         const gf_wino_planes to = {v + (t - t0) * v_row, (size_t)v_plane, GF_PANEL};
-        p->ops->input(&to, &image, at.y, at.x);
+        p->w->ops->input(&to, &image, y, x);
         for (int i = 0; p->w->int16 && i < PLANES; i++) {
             float *row = to.data + i * v_plane;
-            step[i * p->w->block + t - t0] = tile->row_to_int16((int16_t *)(void *)row, row, rows);
+            step[i * p->w->block + t - t0] = ops->row_to_int16((int16_t *)(void *)row, row, rows);
         }
     }
-    for (int i = 0; i < PLANES; i++) multiply_plane(p, i, m + i * m_plane, (size_t)m_row, v + i * v_plane, step, whole);
+    for (int i = 0; i < PLANES; i++) {
+        const float *u = p->u + i * rows * cols;
+        if (!p->w->int16) {
+            multiply(m + i * m_plane, (size_t)m_row, (left_side){v + i * v_plane, (size_t)v_row, 1}, u, panel, whole, cols, rows,
+                     0);
+            continue;
+        }
+        gf_int16_words a = {(const uint32_t *)(const void *)(v + i * v_plane), (size_t)v_row, 1, step + i * p->w->block};
+        gf_int16_words b = {(const uint32_t *)(const void *)u, panel, GF_PANEL, p->step + i * cols};
+        for (int64_t k0 = 0; k0 < rows / 2; k0 += DEPTH, a.word += DEPTH, b.word += DEPTH * GF_PANEL)
+            ops->product_int16(m + i * m_plane, (size_t)m_row, &a, &b, (int)whole, (int)cols, (int)GF_MIN(DEPTH, rows / 2 - k0),
+                               k0 > 0);
+    }
     for (int64_t t = t0; t < t1; t++) {
-        const tile_place at = tile_place_of(p->w, t);
-        const gf_wino_image image = image_of(p->s, p->to, cols, at.image);
+        const gf_wino_image image = tile_image(p->w, p->s, p->to, cols, t, &y, &x);
         const gf_wino_planes from = {m + (t - t0) * m_row, (size_t)m_plane, GF_PANEL};
-        p->ops->output(&image, &from, at.y, at.x);
+        p->w->ops->output(&image, &from, y, x);
     }
 }
 
 static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights weights, const void *from, void *to,
                      float *scratch) {
     float *step = scratch + w->weight_floats;
-    wino_pass p = {w, s, gf_net_kernels_get()->wino, weights, from, to, scratch, step, step + w->step_floats};
+    wino_pass p = {w, s, weights, from, to, scratch, step, step + w->step_floats};
     gf_parallel(w->threads, weights.cols / GF_PANEL * gf_parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
     if (w->int16) gf_parallel(w->threads, PLANES * weights.cols / GF_PANEL, round_weights, &p);
     gf_parallel(w->threads, gf_parts(w->tiles, w->block), run_block, &p);
@@ -186,7 +177,6 @@ void gf_wino_back_data(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args 
 typedef struct wino_gradient {
     const gf_wino *w;
     const gf_nn_shape *s;
-    const gf_wino_ops *ops;
     gf_wino_weights weights;
     const void *x, *dy;
     float *du;    /* [36][in][out] */
@@ -201,12 +191,13 @@ static void span_tiles(void *arg, int64_t task, int thread) {
     const gf_nn_shape *s = g->s;
     const int64_t from = g->t0 + task * STEP, to = GF_MIN(from + STEP, g->t1);
     for (int64_t t = from; t < to; t++) {
-        const tile_place at = tile_place_of(g->w, t);
-        const gf_wino_image x = image_of(s, g->x, s->in, at.image), dy = image_of(s, g->dy, s->out, at.image);
+        int64_t row, col;
+        const gf_wino_image x = tile_image(g->w, s, g->x, s->in, t, &row, &col);
+        const gf_wino_image dy = tile_image(g->w, s, g->dy, s->out, t, &row, &col);
         const gf_wino_planes v = {g->v + (t - g->t0) * row_floats(s->in), (size_t)g->v_plane, GF_PANEL};
         const gf_wino_planes n = {g->n + (t - g->t0) * GF_PANEL, (size_t)g->n_plane, (size_t)(g->w->span * GF_PANEL)};
-        g->ops->input(&v, &x, at.y, at.x);
-        g->ops->spread(&n, &dy, at.y, at.x);
+        g->w->ops->input(&v, &x, row, col);
+        g->w->ops->spread(&n, &dy, row, col);
     }
 }
 
@@ -222,17 +213,12 @@ static void finish_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const wino_gradient *g = arg;
     const int64_t chunks = gf_parts(g->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
-    g->ops->gradient(&g->weights, g->du, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, g->weights.rows));
+    g->w->ops->gradient(&g->weights, g->du, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, g->weights.rows));
 }
 
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
-    wino_gradient g = {.w = w,
-                       .s = s,
-                       .ops = gf_net_kernels_get()->wino,
-                       .weights = {a->weight_grad, s->in, s->out, 9, 9 * s->in, 0},
-                       .x = a->x,
-                       .dy = a->dy,
-                       .du = a->scratch};
+    wino_gradient g = {
+        .w = w, .s = s, .weights = {a->weight_grad, s->in, s->out, 9, 9 * s->in, 0}, .x = a->x, .dy = a->dy, .du = a->scratch};
     g.v_plane = plane_floats(w->span, row_floats(s->in));
     g.n_plane = plane_floats(w->span, s->out);
     g.v = g.du + w->weight_floats;
@@ -306,44 +292,40 @@ glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes
     return GLOFND_OK;
 }
 
-static void *own_scratch(const gf_nn_op *op, const gf_nn_args *a) { return (char *)a->scratch + op->spare; }
-
 glofnd_status gf_dnn_conv_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     if (op->short_conv) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &op->pack, (void *[]){gf_dnn_mutable(a->weight), a->packed}, own_scratch(op, a));
+    return gf_dnn_run(err, op->dnn, &op->pack, (void *[]){gf_dnn_mutable(a->weight), a->packed}, (char *)a->scratch + op->spare);
 }
 
 glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const double start = gf_dnn_start();
     if (op->short_conv) gf_wino_forward(&op->wino, &op->shape, a);
-    else TRY(gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), a->packed, a->y}, own_scratch(op, a)));
+    else
+        TRY(gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), a->packed, a->y},
+                       (char *)a->scratch + op->spare));
     gf_dnn_charge(GF_TIME_FORWARD, start);
     return GLOFND_OK;
 }
 
-static glofnd_status back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    void *weights = op->pack_back.primitive ? a->scratch : a->packed, *scratch = own_scratch(op, a);
-    if (op->pack_back.primitive)
-        TRY(gf_dnn_run(err, op->dnn, &op->pack_back, (void *[]){gf_dnn_mutable(a->weight), weights}, scratch));
-    return gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){gf_dnn_mutable(a->dy), weights, a->dx}, scratch);
-}
-
-static glofnd_status back_weights(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    void *grad = op->unpack.primitive ? a->scratch : a->weight_grad, *scratch = own_scratch(op, a);
-    TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){gf_dnn_mutable(a->x), gf_dnn_mutable(a->dy), grad}, scratch));
-    if (!op->unpack.primitive) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &op->unpack, (void *[]){grad, a->weight_grad}, scratch);
-}
-
 glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    void *x = gf_dnn_mutable(a->x), *dy = gf_dnn_mutable(a->dy), *scratch = (char *)a->scratch + op->spare;
     double start = gf_dnn_start();
     if (op->short_conv) gf_wino_back_weights(&op->wino, &op->shape, a);
-    else TRY(back_weights(err, op, a));
+    else {
+        void *grad = op->unpack.primitive ? a->scratch : a->weight_grad;
+        TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){x, dy, grad}, scratch));
+        if (op->unpack.primitive) TRY(gf_dnn_run(err, op->dnn, &op->unpack, (void *[]){grad, a->weight_grad}, scratch));
+    }
     gf_dnn_charge(GF_TIME_BACK_WEIGHTS, start);
     if (!op->shape.input_grad) return GLOFND_OK;
     start = gf_dnn_start();
     if (op->short_conv) gf_wino_back_data(&op->wino, &op->shape, a);
-    else TRY(back_data(err, op, a));
+    else {
+        void *weights = op->pack_back.primitive ? a->scratch : a->packed;
+        if (op->pack_back.primitive)
+            TRY(gf_dnn_run(err, op->dnn, &op->pack_back, (void *[]){gf_dnn_mutable(a->weight), weights}, scratch));
+        TRY(gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){dy, weights, a->dx}, scratch));
+    }
     gf_dnn_charge(GF_TIME_BACK_DATA, start);
     return GLOFND_OK;
 }

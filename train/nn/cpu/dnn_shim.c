@@ -449,20 +449,17 @@ glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md 
     return GLOFND_OK;
 }
 
-static dnnl_status_t execute(gf_dnn *d, gf_prim *p, void *const *data, void *scratch) {
-    dnnl_exec_arg_t arg[GF_PRIM_SLOTS + 1];
-    for (int i = 0; i <= p->slots; i++) {
-        arg[i] = p->arg[i < p->slots ? i : GF_PRIM_SLOTS];
-        const dnnl_status_t status = lib.memory_set_data_handle(arg[i].memory, i < p->slots ? data[i] : scratch);
-        if (status != dnnl_success) return status;
-    }
-    const dnnl_status_t status = lib.primitive_execute(p->primitive, d->stream, p->slots + 1, arg);
-    return status == dnnl_success ? lib.stream_wait(d->stream) : status;
-}
-
 glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, void *const *data, void *scratch) {
-    dnnl_status_t status;
-    WITH_THREADS(d, status, execute(d, p, data, scratch));
+    dnnl_exec_arg_t arg[GF_PRIM_SLOTS + 1];
+    dnnl_status_t status = dnnl_success;
+    const int before = set_threads(d->threads);
+    for (int i = 0; i <= p->slots && status == dnnl_success; i++) {
+        arg[i] = p->arg[i < p->slots ? i : GF_PRIM_SLOTS];
+        status = lib.memory_set_data_handle(arg[i].memory, i < p->slots ? data[i] : scratch);
+    }
+    if (status == dnnl_success) status = lib.primitive_execute(p->primitive, d->stream, p->slots + 1, arg);
+    if (status == dnnl_success) status = lib.stream_wait(d->stream);
+    set_threads(before);
     CHECK(err, status, "execution");
     return GLOFND_OK;
 }

@@ -21,7 +21,6 @@ typedef struct matrix { /* rows x cols, stored row-major (ab) or as its transpos
 } matrix;
 
 static size_t z_bytes(const gf_nn_shape *s, int64_t rows) { return gf_type_bytes(s->type) * (size_t)(rows * s->out); }
-static int has_narrow_weights(const gf_nn_shape *s) { return s->type == GF_TYPE_BF16; }
 
 /* c = a b in `type`, with the bias and the sum of the forward product. */
 static glofnd_status make_product(gf_error *err, gf_nn_op *op, matrix a, matrix b, dnnl_data_type_t type, int forward,
@@ -122,7 +121,7 @@ glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
     TRY(find_products(err, op, rows, &op->products[last]));
     op->spare = op->products[last]->scratch;
     sizes->scratch = op->spare;
-    if (has_narrow_weights(s)) sizes->packed = gf_type_bytes(s->type) * (size_t)(s->in * s->out);
+    if (s->type == GF_TYPE_BF16) sizes->packed = gf_type_bytes(s->type) * (size_t)(s->in * s->out);
     if (!s->training) return GLOFND_OK;
     if (s->act != GF_ACT_NONE) {
         sizes->saved = z_bytes(s, rows);
@@ -134,12 +133,12 @@ glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
 
 glofnd_status gf_dnn_linear_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
-    if (has_narrow_weights(&op->shape)) gf_dnn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, op->shape.in * op->shape.out);
+    if (op->shape.type == GF_TYPE_BF16) gf_dnn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, op->shape.in * op->shape.out);
     return GLOFND_OK;
 }
 
 static void *weight_of(const gf_nn_op *op, const gf_nn_args *a) {
-    return has_narrow_weights(&op->shape) ? a->packed : gf_dnn_mutable(a->weight);
+    return op->shape.type == GF_TYPE_BF16 ? a->packed : gf_dnn_mutable(a->weight);
 }
 
 glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {

@@ -284,16 +284,14 @@ GF_INLINE void gradient_line(vf o[TAPS], const vf u[IN]) { /* G' */
 
 GF_INLINE int64_t channel_at(const gf_wino_planes *p, int64_t c) { return c / GF_PANEL * (int64_t)p->panel + c % GF_PANEL; }
 
-/* Address of pixel (y, x); NULL outside of the image. */
-GF_INLINE const char *pixel(const gf_wino_image *m, int64_t y, int64_t x) {
-    const int inside = y >= 0 && y < m->h && x >= 0 && x < m->w;
-    return inside ? (const char *)m->data + (size_t)((y * m->w + x) * m->c) * gf_type_bytes(m->type) : NULL;
-}
-
 /* Loads size x size pixels from (y, x) on and transforms them to 6 x 6 numbers. */
 GF_INLINE void to_planes(const gf_wino_planes *to, const gf_wino_image *from, int64_t y, int64_t x, int size, gf_type t) {
-    const char *at[IN * IN];
-    for (int i = 0; i < size * size; i++) at[i] = pixel(from, y + i / size, x + i % size);
+    const char *at[IN * IN]; /* of pixels; NULL outside of the image */
+    for (int i = 0; i < size * size; i++) {
+        const int64_t row = y + i / size, col = x + i % size;
+        const int inside = row >= 0 && row < from->h && col >= 0 && col < from->w;
+        at[i] = inside ? (const char *)from->data + (size_t)((row * from->w + col) * from->c) * gf_type_bytes(t) : NULL;
+    }
     for (int64_t c = 0; c < from->c; c += GF_LANES) {
         vf columns[IN][IN], d[IN], o[IN];
         for (int s = 0; s < size; s++) {
@@ -344,25 +342,19 @@ static void wino_output(const gf_wino_image *to, const gf_wino_planes *from, int
 
 /* Weights. */
 
-/* One row, one vector of columns, from and to the taps of [out][in][3][3]. */
-GF_INLINE void load_taps(vf g[TAPS][TAPS], const gf_wino_weights *w, int64_t row, int64_t col) {
-    float taps[TAPS * TAPS][GF_LANES];
-    for (int i = 0; i < GF_LANES; i++) {
-        const float *from = w->data + row * w->row_step + (col + i) * w->col_step;
-        for (int k = 0; k < TAPS * TAPS; k++) taps[k][i] = from[w->turned ? TAPS * TAPS - 1 - k : k];
-    }
-    for (int k = 0; k < TAPS * TAPS; k++) g[k / TAPS][k % TAPS] = vf_load(taps[k]);
-}
-
 static void wino_weights(float *to, const gf_wino_weights *w, int64_t panel, int64_t r0, int64_t r1) {
     const size_t plane = (size_t)(w->rows * w->cols);
     for (int64_t row = r0; row < r1; row++)
         for (int64_t j = 0; j < GF_PANEL; j += GF_LANES) {
             float *u = to + (panel * w->rows + row) * GF_PANEL + j;
-            vf g[TAPS][TAPS], columns[IN][TAPS], d[TAPS], o[IN];
-            load_taps(g, w, row, panel * GF_PANEL + j);
+            float taps[TAPS * TAPS][GF_LANES]; /* of [out][in][3][3], one row, one vector of columns */
+            vf columns[IN][TAPS], d[TAPS], o[IN];
+            for (int i = 0; i < GF_LANES; i++) {
+                const float *from = w->data + row * w->row_step + (panel * GF_PANEL + j + i) * w->col_step;
+                for (int k = 0; k < TAPS * TAPS; k++) taps[k][i] = from[w->turned ? TAPS * TAPS - 1 - k : k];
+            }
             for (int s = 0; s < TAPS; s++) {
-                for (int r = 0; r < TAPS; r++) d[r] = g[r][s];
+                for (int r = 0; r < TAPS; r++) d[r] = vf_load(taps[r * TAPS + s]);
                 weight_line(o, d);
                 for (int r = 0; r < IN; r++) columns[r][s] = o[r];
             }
