@@ -27,13 +27,9 @@ typedef struct embed_rows {
     const gf_dataset *data; /* names of samples */
 } embed_rows;
 
-static int ends_with(const char *text, const char *end) {
-    const size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static glofnd_status check_npy(gf_error *err, const char *flag, const char *path) {
-    FAIL_IF(err, path && !ends_with(path, ".npy"), GLOFND_E_OPTION, "%s: %.300s; expected a name that ends in .npy", flag, path);
+    FAIL_IF(err, path && !gf_ends_with(path, ".npy"), GLOFND_E_OPTION, "%s: %.300s; expected a name that ends in .npy", flag,
+            path);
     return GLOFND_OK;
 }
 
@@ -46,8 +42,8 @@ static glofnd_status check_targets(gf_error *err, const embed_targets *t) {
         for (size_t k = 0; k < i; k++)
             FAIL_IF(err, path[i] && path[k] && gf_path_same(path[i], path[k]), GLOFND_E_OPTION,
                     "--out, --labels, --samples and --names must be different files");
-    FAIL_IF(err, !ends_with(t->out, ".npy") && !ends_with(t->out, ".safetensors") && !ends_with(t->out, ".csv"), GLOFND_E_OPTION,
-            "--out: the name %.300s says no format; expected .npy, .safetensors or .csv at its end", t->out);
+    FAIL_IF(err, !gf_ends_with(t->out, ".npy") && !gf_ends_with(t->out, ".safetensors") && !gf_ends_with(t->out, ".csv"),
+            GLOFND_E_OPTION, "--out: the name %.300s says no format; expected .npy, .safetensors or .csv at its end", t->out);
     TRY(check_npy(err, "--labels", t->labels));
     TRY(check_npy(err, "--samples", t->samples));
     for (size_t i = 0; i < 4; i++)
@@ -84,7 +80,7 @@ static glofnd_status write_npy(gf_error *err, const char *path, gf_npy_type type
 
 static glofnd_status write_files(gf_error *err, const embed_targets *t, const embed_rows *r) {
     const gf_features *f = r->f;
-    if (ends_with(t->out, ".csv")) {
+    if (gf_ends_with(t->out, ".csv")) {
         gf_writer writer;
         char text[64], csv_name[NAME];
         TRY(gf_writer_open(err, &writer, t->out));
@@ -100,7 +96,7 @@ static glofnd_status write_files(gf_error *err, const embed_targets *t, const em
             put_text(&writer, "\n");
         }
         TRY(gf_writer_finish(&writer));
-    } else if (ends_with(t->out, ".safetensors")) {
+    } else if (gf_ends_with(t->out, ".safetensors")) {
         const gf_st_tensor list[] = {
             {.name = "embeddings", .type = GF_ST_F32, .rank = 2, .shape = {f->n, f->dim}, .data = f->x},
             {.name = "labels", .type = GF_ST_I32, .rank = 1, .shape = {f->n}, .data = f->label},

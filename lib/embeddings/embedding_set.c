@@ -25,19 +25,6 @@
 
 /* ----- files that paths, folders and patterns stand for ----- */
 
-static int has_ending(const char *text, const char *end) {
-    const size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
-static int is_shard_name(const char *name, int tables) {
-    static const char *const arrays[] = {".npy", ".parquet", ".safetensors", NULL}, *const texts[] = {".csv", ".tsv", NULL};
-    if (name[0] == '.' || name[0] == '_') return 0;
-    for (const char *const *end = tables ? texts : arrays; *end; end++)
-        if (has_ending(name, *end)) return 1;
-    return 0;
-}
-
 /* Bytewise, but digits in a row are one number; equal numbers: fewer zeros in front come first. */
 static int by_nature(const void *x, const void *y) {
     const char *a = *(char *const *)x, *b = *(char *const *)y;
@@ -69,6 +56,7 @@ static glofnd_status add_sorted(gf_error *err, const gf_string_list *found, gf_s
     return status;
 }
 
+/* Files of a folder that can hold embeddings: arrays, or tables. Hidden ones, and those of tools (_SUCCESS), are none. */
 static glofnd_status list_files(gf_error *err, const char *folder, int tables, gf_string_list *found) {
     DIR *d = gf_open_folder(folder);
     int error = 0;
@@ -76,19 +64,17 @@ static glofnd_status list_files(gf_error *err, const char *folder, int tables, g
     glofnd_status status = GLOFND_OK;
     for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));) {
         char path[PATH_MAX];
-        if (!is_shard_name(e->d_name, tables)) continue;
+        const char *name = e->d_name;
+        const int wanted =
+            tables ? gf_ends_with(name, ".csv") || gf_ends_with(name, ".tsv")
+                   : gf_ends_with(name, ".npy") || gf_ends_with(name, ".parquet") || gf_ends_with(name, ".safetensors");
+        if (name[0] == '.' || name[0] == '_' || !wanted) continue;
         status = gf_path_join(err, path, folder, e->d_name);
         if (status == GLOFND_OK && !gf_is_folder(path)) status = gf_string_list_add(err, found, path, strlen(path));
     }
     closedir(d);
     FAIL_IF(err, status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(error));
     return status;
-}
-
-/* Beside arrays, tables are more often lists of something else: they count where there are no arrays. */
-static glofnd_status list_folder(gf_error *err, const char *folder, gf_string_list *found) {
-    TRY(list_files(err, folder, 0, found));
-    return found->n > 0 ? GLOFND_OK : list_files(err, folder, 1, found);
 }
 
 static glofnd_status list_matches(gf_error *err, const char *pattern, gf_string_list *found) {
@@ -107,7 +93,9 @@ static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list
     const int folder = gf_is_folder(name);
     if (!folder && (!strpbrk(name, "*?[") || access(name, F_OK) == 0)) return gf_string_list_add(err, out, name, strlen(name));
     gf_string_list found = {0};
-    glofnd_status status = folder ? list_folder(err, name, &found) : list_matches(err, name, &found);
+    glofnd_status status = folder ? list_files(err, name, 0, &found) : list_matches(err, name, &found);
+    /* Beside arrays, tables are more often lists of something else: they count where there are no arrays. */
+    if (status == GLOFND_OK && folder && found.n == 0) status = list_files(err, name, 1, &found);
     if (status == GLOFND_OK && found.n == 0)
         status = gf_fail(err, GLOFND_E_IO,
                          "'%.200s' has no .npy, .parquet, .safetensors, .csv or .tsv file; for files in its folders give a "
@@ -160,13 +148,6 @@ static const gf_shard_kind *kind_of(const char *path) {
     return parquet ? &gf_shard_parquet : &gf_shard_npy;
 }
 
-static int is_packed(const char *path) {
-    static const char *const endings[] = {".gz", ".zst", ".bz2", ".xz", ".zip"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends_with(path, endings[i])) return 1;
-    return 0;
-}
-
 static const char *first_with_rows(const gf_embedding_set *s) {
     int64_t i = 0;
     while (i + 1 < s->paths.n && s->shard[i].rows == 0) i++;
@@ -174,6 +155,7 @@ static const char *first_with_rows(const gf_embedding_set *s) {
 }
 
 static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_embedding_set *s) {
+    static const char *const packers[] = {".gz", ".zst", ".bz2", ".xz", ".zip"};
     TRY(gf_embedding_paths(err, in, &s->paths));
     FAIL_IF(err, s->paths.n == 0, GLOFND_E_ARGUMENT, "no file of embeddings");
     s->shard = calloc((size_t)s->paths.n, sizeof *s->shard);
@@ -186,7 +168,9 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
         if (there) h->bytes = st.st_size, h->changed = st.st_mtim.tv_sec, h->changed_ns = st.st_mtim.tv_nsec;
         FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
         h->kind = kind_of(h->path);
-        FAIL_IF(err, there && is_packed(h->path) && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
+        int packed = 0;
+        for (size_t k = 0; k < sizeof packers / sizeof *packers; k++) packed |= ends_with(h->path, packers[k]);
+        FAIL_IF(err, there && packed && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
                 "%.300s is compressed; unpack it first (Parquet files may be compressed inside)", h->path);
         TRY(h->kind->open(err, in, h));
         h->first = s->n;
@@ -371,14 +355,6 @@ static glofnd_status labels_of_array(gf_error *err, const char *path, const gf_n
     return GLOFND_OK;
 }
 
-/* 0: a text is not an integer. */
-static int are_integers(const gf_string_list *texts) {
-    int64_t y;
-    for (int64_t i = 0; i < texts->n; i++)
-        if (!gf_label_read(gf_string_list_get(texts, i), &y)) return 0;
-    return 1;
-}
-
 /* Each name is one cell of a table. */
 static void clean_names(gf_string_list *names) {
     for (int64_t i = 0; i < names->n; i++) gf_utf8_clean(names->text + names->at[i], ' ');
@@ -389,9 +365,10 @@ glofnd_status gf_row_labels_of_texts(gf_error *err, const gf_string_list *texts,
     FAIL_IF(err, texts->n != n, GLOFND_E_ARGUMENT, "%lld labels for %lld embeddings", (long long)texts->n, (long long)n);
     *label = malloc((size_t)(n + 1) * sizeof **label);
     FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for labels");
-    if (!are_integers(texts)) {
+    int64_t integers = 0, y;
+    while (integers < n && gf_label_read(gf_string_list_get(texts, integers), &y)) integers++;
+    if (integers < n) {
         /* *classes: their names, by number. */
-        int32_t *classes_label = *label;
         gf_string_list class = {0};
         glofnd_status status = GLOFND_OK;
         for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
@@ -401,14 +378,13 @@ glofnd_status gf_row_labels_of_texts(gf_error *err, const gf_string_list *texts,
         if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
         if (status == GLOFND_OK) gf_string_list_unique(&class);
         for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
-            classes_label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
+            (*label)[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
         if (status == GLOFND_OK) clean_names(&class);
         if (status == GLOFND_OK) *classes = class;
         else gf_string_list_free(&class);
         return status;
     }
     for (int64_t i = 0; i < n; i++) {
-        int64_t y;
         gf_label_read(gf_string_list_get(texts, i), &y);
         FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "label %lld of row %lld does not fit into 31 bits", (long long)y,
                 (long long)i);
@@ -603,12 +579,10 @@ glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embe
     return GLOFND_OK;
 }
 
-static glofnd_status read_rows(gf_error *err, glofnd_embeddings *e, int64_t first, int64_t rows, float *x) {
-    FAIL_IF(err, !e || (!x && rows > 0), GLOFND_E_ARGUMENT, "%s is NULL", e ? "x" : "the files of embeddings");
-    return gf_embeddings_read(err, e->set, first, rows, x);
-}
-
 glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t first, int64_t rows, float *x, char *why, size_t why_bytes) {
     gf_error err = {""};
-    return gf_explain(read_rows(&err, e, first, rows, x), &err, why, why_bytes);
+    const glofnd_status status = !e || (!x && rows > 0)
+                                     ? gf_fail(&err, GLOFND_E_ARGUMENT, "%s is NULL", e ? "x" : "the files of embeddings")
+                                     : gf_embeddings_read(&err, e->set, first, rows, x);
+    return gf_explain(status, &err, why, why_bytes);
 }

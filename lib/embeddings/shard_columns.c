@@ -36,12 +36,6 @@ typedef struct column_choice {
     int64_t list, id, label;  /* columns; -1: none. list: the embedding is in this one */
 } column_choice;
 
-static int has_title(const gf_string_list *titles, const char *title) {
-    for (int64_t i = 0; i < titles->n; i++)
-        if (strcasecmp(gf_string_list_get(titles, i), title) == 0) return 1;
-    return 0;
-}
-
 /* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID.
  * label, labels, class, target, and y unless there is an x: LABEL. */
 static column_role role_by_title(const gf_string_list *titles, int64_t i) {
@@ -61,9 +55,10 @@ static column_role role_by_title(const gf_string_list *titles, int64_t i) {
                  {"__index_level_0__", ROLE_ID}};
     const char *title = gf_string_list_get(titles, i);
     if (i == 0 && !title[0] && titles->n > 1) return ROLE_ID; /* the index of a data frame */
+    for (int64_t k = 0; strcasecmp(title, "y") == 0 && k < titles->n; k++)
+        if (strcasecmp(gf_string_list_get(titles, k), "x") == 0) return ROLE_DIMENSION;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (strcasecmp(title, known[k].title) == 0)
-            return strcasecmp(title, "y") == 0 && has_title(titles, "x") ? ROLE_DIMENSION : known[k].role;
+        if (strcasecmp(title, known[k].title) == 0) return known[k].role;
     return ROLE_DIMENSION;
 }
 
@@ -72,7 +67,7 @@ typedef struct words {
     size_t used, bytes;
 } words;
 
-static void add(words *w, const char *before, const char *text, const char *after) {
+static void add_words(words *w, const char *before, const char *text, const char *after) {
     const int n = snprintf(w->out + w->used, w->bytes - w->used, "%s%.60s%s", before, text, after);
     w->used += n > 0 ? (size_t)n : 0;
     if (w->used >= w->bytes) w->used = w->bytes - 1;
@@ -88,24 +83,24 @@ static void describe_columns(const column_choice *c, char *out, size_t bytes) {
     words w = {.out = out, .bytes = bytes};
     int64_t left = 0;
     out[0] = 0;
-    if (c->list >= 0) add(&w, "column ", title_of(c->titles, c->list), "");
+    if (c->list >= 0) add_words(&w, "column ", title_of(c->titles, c->list), "");
     else {
         int64_t count = 0, first = -1, last = -1;
         char number[32];
         for (int64_t i = 0; i < c->titles->n; i++)
             if (c->dimension[i]) first = first < 0 ? i : first, last = i, count++;
         snprintf(number, sizeof number, "%lld", (long long)count);
-        add(&w, "", number, count == 1 ? " column" : " columns");
-        if (first >= 0) add(&w, ", ", title_of(c->titles, first), "");
-        if (last > first) add(&w, " to ", title_of(c->titles, last), "");
+        add_words(&w, "", number, count == 1 ? " column" : " columns");
+        if (first >= 0) add_words(&w, ", ", title_of(c->titles, first), "");
+        if (last > first) add_words(&w, " to ", title_of(c->titles, last), "");
     }
-    if (c->id >= 0) add(&w, "; names: ", title_of(c->titles, c->id), "");
-    if (c->label >= 0) add(&w, "; labels: ", title_of(c->titles, c->label), "");
+    if (c->id >= 0) add_words(&w, "; names: ", title_of(c->titles, c->id), "");
+    if (c->label >= 0) add_words(&w, "; labels: ", title_of(c->titles, c->label), "");
     for (int64_t i = 0; i < c->titles->n; i++) {
         const int used = i == c->list || i == c->id || i == c->label || (c->list < 0 && c->dimension[i]);
-        if (!used && left++ < 3) add(&w, left == 1 ? "; left out: " : ", ", title_of(c->titles, i), "");
+        if (!used && left++ < 3) add_words(&w, left == 1 ? "; left out: " : ", ", title_of(c->titles, i), "");
     }
-    if (left > 3) add(&w, ", ...", "", "");
+    if (left > 3) add_words(&w, ", ...", "", "");
     gf_utf8_trim(out);
 }
 
@@ -254,22 +249,7 @@ static glofnd_status add_bare(gf_error *err, gf_string_list *out, const char *te
     return gf_string_list_add(err, out, at, n);
 }
 
-static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
-    TRY(check_width(err, s, t));
-    TRY(add_embedding(err, s, t));
-    FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
-    s->rows++;
-    if (t->label >= 0) TRY(add_bare(err, &t->labels, cell_at(t, t->label)));
-    return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
-}
-
 /* ----- tables: columns ----- */
-
-static int next_line_has_a_point(const gf_csv *c) {
-    const size_t left = (size_t)(c->end - c->at);
-    const char *end = memchr(c->at, '\n', left);
-    return memchr(c->at, '.', end ? (size_t)(end - c->at) : left) != NULL;
-}
 
 static int has_titles(const table *t, const gf_embedding_input *in) {
     int64_t numbers = 0, rising = 0, digits = 0;
@@ -284,20 +264,21 @@ static int has_titles(const table *t, const gf_embedding_input *in) {
         rising += x == (double)numbers++;
         digits += n == 1;
     }
-    if (numbers == 2 && digits == 2 && rising == 2) return is_empty(cell_at(t, 0)) || next_line_has_a_point(&t->csv);
+    if (numbers == 2 && digits == 2 && rising == 2) { /* 0 and 1: titles of an index, or if the next line has a point */
+        const size_t left = (size_t)(t->csv.end - t->csv.at);
+        const char *end = memchr(t->csv.at, '\n', left);
+        return is_empty(cell_at(t, 0)) || memchr(t->csv.at, '.', end ? (size_t)(end - t->csv.at) : left);
+    }
     return numbers == 0 || (numbers > 2 && rising == numbers);
-}
-
-static int is_title(const char *text, const char *title) {
-    size_t n;
-    const char *at = bare(text, &n);
-    return strcmp(text, title) == 0 || (strlen(title) == n && memcmp(at, title, n) == 0);
 }
 
 static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t, const char *title, int64_t *column) {
     *column = -1;
-    for (int64_t i = 0; title && i < t->row.n; i++)
-        if (is_title(cell_at(t, i), title)) *column = i;
+    for (int64_t i = 0; title && i < t->row.n; i++) {
+        size_t n;
+        const char *text = cell_at(t, i), *at = bare(text, &n);
+        if (strcmp(text, title) == 0 || (strlen(title) == n && memcmp(at, title, n) == 0)) *column = i;
+    }
     FAIL_IF(err, title && *column < 0, GLOFND_E_ARGUMENT, "%.300s: no column '%.80s' in its first line", s->path, title);
     return GLOFND_OK;
 }
@@ -397,7 +378,14 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names: id=NAME",
             s->path, (long long)texts);
     while (t->row.n > 0) {
-        if (!t->csv.blank) TRY(add_row(err, s, t));
+        if (!t->csv.blank) {
+            TRY(check_width(err, s, t));
+            TRY(add_embedding(err, s, t));
+            FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
+            s->rows++;
+            if (t->label >= 0) TRY(add_bare(err, &t->labels, cell_at(t, t->label)));
+            if (t->id >= 0) TRY(gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id))));
+        }
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     FAIL_IF(err, s->dim == 0, GLOFND_E_FORMAT, "%.300s: no row has numbers", s->path);
@@ -522,18 +510,14 @@ static glofnd_status check_size(gf_error *err, const gf_shard *s, const gf_parqu
     return GLOFND_OK;
 }
 
-static int has_lists(const gf_parquet *f) {
-    for (int64_t i = 0; i < f->leaves; i++)
-        if (f->leaf[i].max_rep && !f->leaf[i].map && (gf_parquet_is_real(&f->leaf[i]) || gf_parquet_is_integer(&f->leaf[i])))
-            return 1;
-    return 0;
-}
-
-static glofnd_status parquet_choose_columns(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles,
-                                            gf_shard *s) {
+static glofnd_status choose_columns(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles, gf_shard *s) {
     parquet_shard *p = s->state;
     int64_t leaf = -1;
-    const int wide = !in->column && !has_lists(&p->f);
+    int wide = !in->column; /* without a list of numbers */
+    for (int64_t i = 0; i < p->f.leaves; i++) {
+        const gf_parquet_leaf *l = &p->f.leaf[i];
+        wide &= !l->max_rep || l->map || !(gf_parquet_is_real(l) || gf_parquet_is_integer(l));
+    }
     if (wide) {
         /* As tables do it: all columns of numbers but an id and labels; names are the only text, but labels, or else the id. */
         int64_t texts = 0, text = -1, id = -1;
@@ -577,7 +561,7 @@ static glofnd_status open_parquet(gf_error *err, const gf_embedding_input *in, g
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < p->f.leaves && status == GLOFND_OK; i++)
         status = gf_string_list_add(err, &titles, p->f.leaf[i].path, p->f.leaf[i].top);
-    if (status == GLOFND_OK) status = parquet_choose_columns(err, in, &titles, s);
+    if (status == GLOFND_OK) status = choose_columns(err, in, &titles, s);
     gf_string_list_free(&titles);
     s->rows = p->f.rows;
     s->named = p->id >= 0;
@@ -635,18 +619,6 @@ static glofnd_status parquet_labels(gf_error *err, gf_shard *s, gf_string_list *
     return read_texts(err, &p->f, p->label, 1, out);
 }
 
-/* Appends the texts of a column of one file. */
-static glofnd_status texts_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty,
-                                      gf_string_list *out) {
-    gf_parquet f = {0};
-    int64_t leaf = 0;
-    TRY(gf_parquet_open(err, path, &f));
-    glofnd_status status = gf_parquet_find(err, &f, column, &leaf);
-    if (status == GLOFND_OK) status = read_texts(err, &f, leaf, null_is_empty, out);
-    gf_parquet_close(&f);
-    return status;
-}
-
 static void close_parquet(gf_shard *s) {
     parquet_shard *p = s->state;
     if (!p) return;
@@ -662,14 +634,9 @@ const gf_shard_kind gf_shard_parquet = {
 
 /* ----- names or labels alone: a column of Parquet files or tables that hold no embeddings ----- */
 
-static int ends_with(const char *path, const char *end) {
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
-}
+static int is_table(const char *path) { return gf_ends_with(path, ".csv") || gf_ends_with(path, ".tsv"); }
 
-static int is_table(const char *path) { return ends_with(path, ".csv") || ends_with(path, ".tsv"); }
-
-static int is_parquet(const char *path) { return gf_is_folder(path) || ends_with(path, ".parquet"); }
+static int is_parquet(const char *path) { return gf_is_folder(path) || gf_ends_with(path, ".parquet"); }
 
 int gf_labels_have_columns(const char *path) { return is_parquet(path) || is_table(path); }
 
@@ -681,8 +648,17 @@ static glofnd_status texts_of_files(gf_error *err, const char *path, const char 
     glofnd_status status = gf_embedding_paths(err, &in, &files);
     for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++) {
         const char *file = gf_string_list_get(&files, i);
-        status =
-            is_table(file) ? texts_of_table(err, file, column, out) : texts_of_parquet(err, file, column, null_is_empty, out);
+        if (is_table(file)) {
+            status = texts_of_table(err, file, column, out);
+            continue;
+        }
+        gf_parquet f = {0};
+        int64_t leaf = 0;
+        status = gf_parquet_open(err, file, &f);
+        if (status != GLOFND_OK) break;
+        status = gf_parquet_find(err, &f, column, &leaf);
+        if (status == GLOFND_OK) status = read_texts(err, &f, leaf, null_is_empty, out);
+        gf_parquet_close(&f);
     }
     gf_string_list_free(&files);
     return status;

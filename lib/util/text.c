@@ -249,6 +249,11 @@ int gf_label_read(const char *text, int64_t *y) {
 
 int gf_is_class_name(const char *text) { return text[0] && strcmp(text, "nan") != 0 && strcmp(text, "NaN") != 0; }
 
+int gf_ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
 const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 /* ----- a text that grows ----- */

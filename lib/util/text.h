@@ -56,6 +56,8 @@ size_t gf_shortest_text(char *out, double x);
 
 /* The ending of a noun after a count: "" of 1, else "s". */
 const char *gf_plural(int64_t n);
+/* 1: the text is more than `end`, and ends with it. */
+int gf_ends_with(const char *text, const char *end);
 
 /* The whole text as an integer, or as a finite number: NULL, or why not, in words that complete "x ...". */
 const char *gf_integer_read(const char *text, int64_t *x);
