@@ -1,25 +1,725 @@
-/* cmd_discover.c - glofnd discover: false negatives and duplicates in any embeddings. */
+/* cmd_discover.c - glofnd discover: false negatives and duplicates in any embeddings.
+ *
+ * One call from top to bottom: the job; ranks, and rows that do not fit into memory; what is read (files, a run, splits, a query, a
+ * stored result); what decides (--keep, --split); the order of work; flags, and what does not go together. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "discover/discover_files.h"
+#include "discover/stored_result.h"
+#include "discover/units.h"
+#include "dist/comm.h"
+#include "dist/dist.h"
+#include "embeddings/embedding_set.h"
+#include "eval/encode.h"
+#include "io/file.h"
+#include "io/npy.h"
 #include "programs/cli.h"
-#include "programs/discover_job.h"
 #include "programs/trained_run.h"
+#include "report/explorer.h"
+#include "run/progress.h"
+#include "run/run_folder.h"
 #include "util/array.h"
 #include "util/machine.h"
 #include "util/parallel.h"
 #include "util/text.h"
 
-/* ----- the job ----- */
+/* ---------- the job ---------- */
 
-static glofnd_status search(gf_error *err, cli_discover_job *j) {
+typedef struct discover_flags { /* as given */
+    const char *keep, *from, *format, *label_column;
+    gf_option_strings split;
+    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
+    double alpha, html_mb, memory, rank_timeout;
+    int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
+    int32_t graph, html, head, learned, duplicates, resume, force, quiet;
+} discover_flags;
+
+typedef struct discover_job {
+    const discover_flags *f;
+    struct { /* 1: not given, so that a stored result decides: --stored the first two, --from all */
+        int threshold, dup, top, max_pairs, format;
+    } as_stored;
+    gf_discover_spec s;
+    gf_decide_spec decide;
+    int quiet; /* --quiet, or not the first rank */
+
+    /* what is read */
+    gf_embedding_input in;          /* EMB: files, folders, patterns */
+    gf_embedding_set *set;          /* they, opened */
+    gf_string_list label_texts;     /* of --label-column, of all files */
+    char source[256];               /* EMB in words */
+    int run;                        /* EMB is a run, to encode images with */
+    const char *data;               /* SPEC of the images; NULL: none */
+    char run_data[PATH_MAX + 1024]; /* that of the run, if none was given */
+    gf_dataset *images, *split_images[GF_SPLITS_MAX];
+    const char *split_source[GF_SPLITS_MAX]; /* what follows the = of --split */
+    int split_ranges;                        /* 1: ranges of rows, A:B; 0: sources of rows */
+    gf_discover_data d, q;                   /* EMB; --query */
+    gf_discover_data *encoding;              /* of the images that are encoded now: notes why some are unreadable */
+    glofnd_status noted;
+    gf_error note_error;
+    float *lambda;        /* --stored: its thresholds */
+    gf_stored_result old; /* --from */
+    int new_labels;       /* --from: other labels than the stored ones */
+
+    /* in units */
+    gf_comm *comm;  /* NULL: no other ranks */
+    int in_units;   /* 1: this search is done in units */
+    int reads_rows; /* a rule needs the embeddings, also of a stored result */
+    char unit_folder[PATH_MAX];
+    gf_units units;
+
+    /* what is found and written */
+    gf_progress line;
+    const char *stage; /* that the line shows */
+    gf_discover_result r;
+    double *score; /* of --keep */
+    gf_decisions decisions;
+    gf_table_format format;
+    gf_discover_html page;
+} discover_job;
+
+typedef char amount_text[24];
+
+/* "3.20 GB": three digits, and the unit they need. */
+static const char *amount(amount_text out, double bytes) {
+    const char *unit = bytes >= 1e9 ? "GB" : bytes >= 1e6 ? "MB" : "kB";
+    const double x = bytes / (bytes >= 1e9 ? 1e9 : bytes >= 1e6 ? 1e6 : 1e3);
+    snprintf(out, sizeof(amount_text), "%.*f %s", x < 10.0 ? 2 : x < 100.0 ? 1 : 0, x, unit);
+    return out;
+}
+
+/* ---------- ranks, and rows that do not fit into memory ---------- */
+
+static glofnd_status agree_over_ranks(gf_error *err, void *user, glofnd_status mine) {
+    const discover_job *j = user;
+    return gf_comm_agree(err, j->comm, mine);
+}
+
+static int rank_of(const discover_job *j) { return j->comm ? j->comm->rank : 0; }
+
+static int several_ranks(const discover_job *j) { return j->comm && j->comm->ranks > 1; }
+
+/* All ranks wait for each other; the first failure is that of all. */
+static glofnd_status agree(gf_error *err, const discover_job *j, glofnd_status mine) {
+    return several_ranks(j) ? gf_comm_agree(err, j->comm, mine) : mine;
+}
+
+/* A rank is lost: other threads may wait for it forever. Reporting may wait for its machine, too: the alarm ends this rank. */
+static void end_lost(void *user, const char *text) {
+    const discover_job *j = user;
+    gf_error err;
+    alarm(10);
+    cli_failed("discover", gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    if (j->unit_folder[0])
+        gf_print(stderr, "glofnd discover: finished parts are in %s: the same command continues\n", j->unit_folder);
+    gf_dist_abort(j->comm, CLI_FAILED);
+    _exit(CLI_FAILED);
+}
+
+static glofnd_status join_launched(gf_error *err, discover_job *j, gf_join *join) {
+    TRY(gf_dist_open(err, GF_RANKS_AUTO, 1, &j->comm));
+    if (rank_of(j) > 0) j->quiet = 1;
+    gf_join_reach(join, GF_JOIN_CHECKED);
+    if (!several_ranks(j)) return GLOFND_OK;
+    TRY(gf_comm_check_builds(err, j->comm));
+    return gf_dist_watch(err, j->comm, j->f->rank_timeout, end_lost, j);
+}
+
+/* Joins the other ranks, if a launcher has started some. From then on a rank that never comes or falls silent is named, and all
+ * end. */
+static glofnd_status join_ranks(gf_error *err, discover_job *j) {
+    gf_join *join = NULL;
+    if (!gf_dist_launched(getenv)) return GLOFND_OK;
+    TRY(gf_join_begin(err, j->f->rank_timeout, getenv, end_lost, j, &join));
+    const glofnd_status status = join_launched(err, j, join);
+    gf_join_end(join);
+    if (status != GLOFND_OK || !j->f->device || strcmp(j->f->device, "cuda") != 0) return status;
+    const gf_comm *c = j->comm;
+    int sharing = 1;
+    TRY(agree(err, j, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
+    if (sharing > 1 && !j->quiet) gf_print(stderr, "glofnd discover: %d ranks share a GPU, and its memory\n", sharing);
+    return GLOFND_OK;
+}
+
+static void leave_ranks(discover_job *j) {
+    gf_dist_close(j->comm);
+    j->comm = NULL;
+}
+
+static glofnd_status read_source(gf_error *err, void *user, int64_t first, int64_t rows, float *x) {
+    const discover_job *j = user;
+    return gf_embeddings_read(err, j->set, first, rows, x);
+}
+
+static void report_units(void *user, int64_t units, int64_t done, int64_t chunks) {
+    const discover_job *j = user;
+    if (j->quiet) return;
+    gf_print(stderr, "%lld x %lld in %lld units", (long long)j->d.n, (long long)j->d.dim, (long long)units);
+    if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->unit_folder);
+    if (chunks == 0)
+        gf_print(stderr, "; rows in the order of cells take %.2f GB in %s", 4e-9 * (double)j->d.good_n * (double)j->d.dim,
+                 j->unit_folder);
+    if (chunks > 1) gf_print(stderr, "; embeddings are read in %lld chunks for each", (long long)chunks);
+    if (several_ranks(j)) gf_print(stderr, "; %d ranks", j->comm->ranks);
+    gf_print(stderr, "\n");
+}
+
+/* E_OPTION: something does not allow ranks or units, which need embeddings of files. why NULL: nothing. */
+static glofnd_status refuse_units(gf_error *err, const discover_job *j, const char *why) {
+    FAIL_IF(err, why && several_ranks(j), GLOFND_E_OPTION, "%s: not over several ranks; start it without mpirun", why);
+    FAIL_IF(err, why && j->f->resume, GLOFND_E_OPTION, "--resume does not go with %s", why);
+    return GLOFND_OK;
+}
+
+static void name_folder(discover_job *j) {
+    size_t n = strlen(j->f->out);
+    while (n > 1 && j->f->out[n - 1] == '/') n--;
+    snprintf(j->unit_folder, sizeof j->unit_folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->f->out);
+}
+
+/* --resume, and the result is already there: a call that was killed at its very end may have left parts. */
+static void clean_units(discover_job *j) {
+    if (!j->f->resume || !gf_discover_kind.is_result(j->f->out)) return;
+    name_folder(j);
+    gf_unit_folder_remove(j->unit_folder);
+}
+
+/* j->set is open: decides whether its rows are streamed. E_OPTION: they must be, and something else does not allow it. */
+static glofnd_status choose_units(gf_error *err, discover_job *j) {
+    const char *why = j->run ? "the images of a run" : j->f->from ? "--from" : j->f->query ? "--query" : NULL;
+    if (!why && j->s.learned) why = "--learned";
+    TRY(refuse_units(err, j, why));
+    /* What a search in memory takes. Lists of a search of all pairs can be made in two passes; those of probed cells cannot. */
+    const int64_t n = gf_embeddings_rows(j->set), dim = gf_embeddings_dim(j->set);
+    double bytes = 4.0 * (double)n * (double)dim;
+    int64_t rank = 0;
+    if (j->s.task.probe && gf_discover_rank(NULL, &j->s, n, &rank) == GLOFND_OK) {
+        const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
+        bytes = (double)p.rows + (double)p.lists;
+    }
+    j->in_units = !why && (several_ranks(j) || j->f->resume || bytes > (double)j->s.task.memory);
+    if (!j->in_units) return GLOFND_OK;
+    /* What is known of each row stays in memory, beside the chunks of --memory. */
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double known = (double)gf_pairs_found_bytes(n, GF_MIN(j->s.task.top, n - 1)) + 40.0 * (double)n;
+    amount_text a, b;
+    FAIL_IF(err, machine > 0.0 && known > machine, GLOFND_E_MEMORY,
+            "the result of %lld rows takes %s of memory, this machine has %s; lower --top, or search in parts", (long long)n,
+            amount(a, known), amount(b, machine));
+    if (!j->quiet)
+        gf_print(stderr, "%lld x %lld: %s of memory for the result, and at most %s at a time of the embeddings\n", (long long)n,
+                 (long long)dim, amount(a, known), amount(b, (double)j->s.task.memory));
+    name_folder(j);
+    j->units = (gf_units){
+        .folder = j->unit_folder,
+        .source = {.read = read_source, .user = j, .n = n, .dim = dim},
+        .force = j->f->force,
+        .rank = rank_of(j),
+        .ranks = j->comm ? j->comm->ranks : 1,
+        .agree = several_ranks(j) ? agree_over_ranks : NULL,
+        .report = report_units,
+        .user = j,
+    };
+    j->decide.rows = &j->units.source;
+    return GLOFND_OK;
+}
+
+/* ---------- what decides ---------- */
+
+/* Reads --keep and --split: CLI_OK, or CLI_USAGE with a message. j->split_ranges is set. */
+static int read_decisions(const cli_call *call, discover_job *j) {
+    /* Names stand in file headings and on pages: letters, digits, and - . _ only. */
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    const gf_option_strings *split = &j->f->split;
+    const int rows = j->split_ranges;
+    const char *keep = j->f->keep ? j->f->keep : "first";
+    gf_keep_rule rule = GF_KEEP_FIRST;
+    if (strncmp(keep, "score:", 6) == 0 && keep[6]) rule = GF_KEEP_SCORE;
+    else
+        while (gf_keep_rule_name(rule) && (rule == GF_KEEP_SCORE || strcmp(keep, gf_keep_rule_name(rule)) != 0)) rule++;
+    if (!gf_keep_rule_name(rule))
+        return cli_misused(call, "--keep: \"%s\"; expected first, central, largest, label or score:FILE", keep);
+    j->decide.keep = rule;
+    if (split->count > GF_SPLITS_MAX) return cli_misused(call, "--split: at most %d splits", GF_SPLITS_MAX);
+    for (int k = 0; k < split->count; k++) {
+        gf_row_split *s = &j->decide.split[k];
+        const char *equal = strchr(split->at[k], '=');
+        const size_t length = equal ? (size_t)(equal - split->at[k]) : 0;
+        if (length < 1 || length > GF_SPLIT_NAME || strspn(split->at[k], letters) < length || !equal[1])
+            return cli_misused(call, "--split: \"%s\"; expected NAME=%s, NAME of at most %d letters, digits, - . _", split->at[k],
+                               rows ? "FIRST:END" : "SPEC", GF_SPLIT_NAME);
+        memcpy(s->name, split->at[k], length);
+        j->split_source[k] = equal + 1;
+        if (rows) { /* "A:B": rows A to B - 1 */
+            char first[24];
+            const char *colon = strchr(equal, ':');
+            const size_t digits = colon ? (size_t)(colon - equal) - 1 : 0;
+            int64_t end = 0;
+            snprintf(first, sizeof first, "%.*s", (int)GF_MIN(digits, sizeof first), equal + 1);
+            if (digits < 1 || digits >= sizeof first || gf_integer_read(first, &s->first) || gf_integer_read(colon + 1, &end) ||
+                s->first < 0 || end <= s->first)
+                return cli_misused(call, "--split: \"%s\"; with EMB or --from expected a range of rows, %s=FIRST:END",
+                                   split->at[k], s->name);
+            s->rows = end - s->first;
+        }
+        for (int i = 0; i < k; i++) {
+            const gf_row_split *b = &j->decide.split[i];
+            if (strcmp(s->name, b->name) == 0 || (rows && s->first < b->first + b->rows && b->first < s->first + s->rows))
+                return cli_misused(call, "--split: %s has the name or rows of an earlier split", s->name);
+        }
+        j->decide.splits++;
+    }
+    return CLI_OK;
+}
+
+/* Splits that are sources have now these rows: source k has rows[k]. */
+static void place_splits(discover_job *j, const int64_t *rows) {
+    gf_decide_spec *c = &j->decide;
+    for (int k = 0; k < c->splits; k++) {
+        c->split[k].first = k ? c->split[k - 1].first + rows[k - 1] : 0;
+        c->split[k].rows = rows[k];
+    }
+}
+
+static glofnd_status check_splits(gf_error *err, const discover_job *j) {
+    const gf_decide_spec *c = &j->decide;
+    const int64_t n = j->d.n;
+    for (int k = 0; k < c->splits; k++) {
+        const gf_row_split *s = &c->split[k];
+        FAIL_IF(err, s->first > n || s->rows > n - s->first, GLOFND_E_OPTION, "--split %s ends at row %lld; there are %lld rows",
+                s->name, (long long)(s->first + s->rows), (long long)n);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- scores of rows, by which one of a group of duplicates is kept ----- */
+
+typedef struct scores {
+    const char *path;
+    double *score; /* [n] */
+    int64_t n;
+} scores;
+
+static glofnd_status take_array(gf_error *err, void *user, const gf_npy *a) {
+    const scores *x = user;
+    FAIL_IF(err, a->rank != 1 || a->shape[0] != x->n, GLOFND_E_ARGUMENT,
+            "%.300s: %lld numbers with %d axes for %lld embeddings; expected one axis, a number per row", x->path,
+            (long long)a->count, a->rank, (long long)x->n);
+    for (int64_t i = 0; i < x->n; i++) x->score[i] = gf_npy_f64(a, i);
+    return GLOFND_OK;
+}
+
+static glofnd_status take_line(gf_error *err, void *user, const char *text, int64_t row) {
+    const scores *x = user;
+    double value = NAN;
+    const char *why = strcasecmp(text, "nan") == 0 ? NULL : gf_number_read(text, &value);
+    FAIL_IF(err, why, GLOFND_E_FORMAT, "%.300s: line %lld: \"%.40s\" %s", x->path, (long long)row + 1, text, why);
+    if (row < x->n) x->score[row] = value;
+    return GLOFND_OK;
+}
+
+/* ----- sizes of images ----- */
+
+typedef struct sized {
+    int64_t pixels, row;
+    uint64_t bytes;
+} sized;
+
+static int by_size(const void *a, const void *b) {
+    const sized *x = a, *y = b;
+    if (x->pixels != y->pixels) return x->pixels < y->pixels ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Reads or measures the scores that --keep needs. Before that: r. */
+static glofnd_status score_rows(gf_error *err, discover_job *j) {
+    if (j->decide.keep == GF_KEEP_SCORE) {
+        /* score [n] from a .npy of numbers with one axis, or a text with a number per line ("nan": none). */
+        const char *path = strchr(j->f->keep, ':') + 1;
+        const int64_t n = j->d.n;
+        j->score = malloc((size_t)n * sizeof *j->score);
+        FAIL_IF(err, !j->score, GLOFND_E_MEMORY, "no memory for %lld scores", (long long)n);
+        scores x = {path, j->score, n};
+        const gf_row_values v = {.path = path, .array = take_array, .line = take_line, .user = &x};
+        int64_t rows = 0;
+        TRY(gf_row_values_read(err, &v, &rows));
+        FAIL_IF(err, rows != n, GLOFND_E_ARGUMENT, "%.300s: %lld number%s for %lld embeddings; expected one per line and row",
+                path, (long long)rows, rows == 1 ? "" : "s", (long long)n);
+    }
+    if (j->decide.keep == GF_KEEP_LARGEST) {
+        /* score [d.n]: rank of the image of each row in a group by its pixels, then by the bytes of its file; NaN: unreadable, or in
+         * no group. The image is that of the dataset, or the file that the name of the row is. */
+        const gf_discover_html *h = &j->page;
+        const gf_discover_data *d = &j->d;
+        const gf_discover_result *r = &j->r;
+        sized *list = malloc((size_t)(r->groups.nodes + 1) * sizeof *list);
+        int64_t found = 0;
+        j->score = malloc((size_t)d->n * sizeof *j->score);
+        if (!list || !j->score) {
+            free(list);
+            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for sizes of images");
+        }
+        for (int64_t row = 0; row < d->n; row++) j->score[row] = NAN;
+        for (int64_t i = 0; i < d->good_n; i++) {
+            sized *x = &list[found];
+            if (r->groups.of[i] < 0) continue;
+            *x = (sized){.row = d->good[i]};
+            int k = h->image_sets - 1;
+            while (k > 0 && x->row < h->images[k].first) k--;
+            if (k >= 0) found += gf_dataset_image_size(h->images[k].data, x->row - h->images[k].first, &x->pixels, &x->bytes);
+            else found += d->name && gf_image_file_size(d->name[x->row], &x->pixels, &x->bytes);
+        }
+        if (found) qsort(list, (size_t)found, sizeof *list, by_size);
+        for (int64_t k = 0, rank = 0; k < found; k++) {
+            rank += k > 0 && by_size(&list[k - 1], &list[k]) != 0;
+            j->score[list[k].row] = (double)rank;
+        }
+        free(list);
+        FAIL_IF(
+            err, r->groups.nodes && !found, GLOFND_E_ARGUMENT,
+            "--keep largest: no image of a duplicate can be measured; names must be paths of JPEG, PNG or WebP files, or --data "
+            "of such");
+    }
+    j->decide.score = j->score;
+    return GLOFND_OK;
+}
+/* ---------- what is read ---------- */
+
+enum { PROGRESS_STEPS = 1000000 };
+
+static void draw_stage(void *user, const char *stage, double share) {
+    discover_job *j = user;
+    char text[80];
+    if (stage != j->stage) { /* a new stage: its time left is estimated from its own progress */
+        gf_progress_end(&j->line);
+        j->line = gf_progress_start(0, j->line.mode);
+        j->stage = stage;
+    }
+    snprintf(text, sizeof text, "%s: %.1f %%", stage, 100.0 * share);
+    gf_progress_draw(&j->line, (int64_t)(share * PROGRESS_STEPS), PROGRESS_STEPS, text, share >= 1.0);
+}
+
+static void start_stage(discover_job *j, const char *stage) {
+    j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
+    j->stage = stage;
+    j->s.task.watch = (gf_job_progress){.progress = draw_stage, .user = j, .stage = stage, .stop = &cli_interrupted};
+}
+
+/* Reports the memory that will be taken, before it is. */
+static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t n, int64_t dim) {
+    int64_t rank = 0;
+    TRY(gf_discover_rank(err, &j->s, n, &rank));
+    const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
+    const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
+    const double most = (double)p.rows + (j->s.learned || j->s.keep_rows ? raw + work : fmax(raw, work));
+    amount_text a, b, c;
+    if (!j->quiet && p.device)
+        gf_print(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
+                 (long long)n, (long long)dim, amount(a, (double)p.device), amount(b, most), 0.5 * (double)n * (double)(n - 1));
+    else if (!j->quiet)
+        gf_print(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
+                 (long long)dim, amount(a, most), amount(b, (double)p.rows), amount(c, (double)p.lists), p.passes,
+                 p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
+    FAIL_IF(err, p.lists > j->s.task.memory, GLOFND_E_MEMORY,
+            "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
+            (long long)j->s.task.top, (long long)n, amount(a, (double)p.lists), amount(b, (double)j->s.task.memory));
+    return GLOFND_OK;
+}
+
+/* ----- embeddings of a run ----- */
+
+static void report_unreadable(void *user, int64_t i, const char *message) {
+    discover_job *j = user;
+    if (j->noted == GLOFND_OK) j->noted = gf_discover_set_unreadable(&j->note_error, j->encoding, i, message);
+    gf_print(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
+}
+
+static void encoded(void *user, int64_t done, int64_t total) {
+    const discover_job *j = user;
+    gf_job_report(&j->s.task.watch, (double)done / (double)total);
+}
+
+/* split: a word before each name, "": none. */
+static glofnd_status take_names(gf_error *err, const gf_dataset *data, const char *split, gf_discover_data *d) {
+    enum { NAME = 256 };
+    d->name_text = malloc((size_t)d->n * NAME);
+    d->name = malloc((size_t)d->n * sizeof *d->name);
+    FAIL_IF(err, !d->name_text || !d->name, GLOFND_E_MEMORY, "no memory for names");
+    for (int64_t i = 0; i < d->n; i++) {
+        char *name = d->name_text + i * NAME;
+        const int used = split[0] ? snprintf(name, NAME, "%.*s:", GF_SPLIT_NAME, split) : 0;
+        gf_dataset_name(data, i, name + used, (size_t)(NAME - used));
+        gf_utf8_trim(name); /* it may have been cut */
+        d->name[i] = name;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_discover_data *d) {
+    gf_string_list_free(&d->classes);
+    d->label = malloc((size_t)d->n * sizeof *d->label);
+    FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
+    for (int64_t i = 0; i < d->n; i++) d->label[i] = gf_dataset_label(data, i);
+    return GLOFND_OK;
+}
+
+/* Unreadable samples keep their row, of zeros, so that rows are positions in the dataset. */
+static glofnd_status encode(gf_error *err, discover_job *j, const gf_dataset *images, gf_discover_data *d) {
+    gf_run_encoder *e = NULL;
+    gf_features f = {0};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = report_unreadable, .progress = encoded, .user = j};
+    start_stage(j, "images");
+    d->n = gf_dataset_describe(images).n;
+    j->encoding = d;
+    const gf_run_encoder_spec run = {.run = j->in.path[0],
+                                     .head = j->f->head,
+                                     .placement = {.device = j->f->device, .threads = (int)j->f->threads}};
+    glofnd_status status = device_flags_open(err, "discover", &run, &e);
+    if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
+    gf_progress_end(&j->line);
+    if (status == GLOFND_OK && j->noted != GLOFND_OK) status = gf_fail(err, j->noted, "%s", j->note_error.text);
+    if (status == GLOFND_OK) {
+        d->n = f.n, d->dim = f.dim, d->x = f.x;
+        f.x = NULL;
+    }
+    gf_features_free(&f);
+    gf_run_encoder_free(e);
+    return status;
+}
+
+/* Labels and names of the dataset, unless files have them. */
+static glofnd_status describe_rows(gf_error *err, discover_job *j) {
+    const gf_dataset_info info = gf_dataset_describe(j->images);
+    FAIL_IF(err, info.n != j->d.n, GLOFND_E_ARGUMENT,
+            "%.200s has %lld images, '%.200s' %lld embeddings; row i must be of image i", j->data, (long long)info.n, j->source,
+            (long long)j->d.n);
+    if (!j->f->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
+    return j->f->names ? GLOFND_OK : take_names(err, j->images, "", &j->d);
+}
+
+/* ----- embeddings ----- */
+
+/* A folder is a run if it has a configuration; else its files are embeddings. */
+static int is_run(const char *path) {
+    char config[PATH_MAX];
+    return gf_is_folder(path) && gf_path_join(NULL, config, path, GF_CONFIG_FILE) == GLOFND_OK && access(config, F_OK) == 0;
+}
+
+/* EMB in words, for summaries: "a.npy and 2 more"; of splits that are sources "train=a.npy test=b.npy". */
+static void name_source(discover_job *j) {
+    const gf_option_strings *split = &j->f->split;
+    const int more = j->in.paths - 1;
+    size_t used = 0;
+    if (more > 0) snprintf(j->source, sizeof j->source, "%.200s and %d more", j->in.path[0], more);
+    else if (more == 0) snprintf(j->source, sizeof j->source, "%.250s", j->in.path[0]);
+    for (int k = 0; more < 0 && k < split->count && used < sizeof j->source; k++)
+        used += (size_t)snprintf(j->source + used, sizeof j->source - used, "%s%s", k ? " " : "", split->at[k]);
+    gf_utf8_trim(j->source);
+}
+
+/* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
+static glofnd_status check_columns(gf_error *err, const discover_job *j, int columns) {
+    const int names = (j->f->names && gf_names_have_columns(j->f->names, j->in.id)) ||
+                      (j->f->query_names && gf_names_have_columns(j->f->query_names, j->in.id));
+    FAIL_IF(err, j->in.column && !columns, GLOFND_E_OPTION,
+            "--column is a column of Parquet files or tables; the embeddings are in none");
+    FAIL_IF(err, j->in.id && !columns && !names, GLOFND_E_OPTION,
+            "--id is a column of Parquet files or tables: of the embeddings, or of --names FILES; there is none here");
+    return GLOFND_OK;
+}
+
+/* The same of labels, which are known before anything is read. */
+static glofnd_status check_label_column(gf_error *err, const discover_job *j) {
+    const int array = j->f->labels && !gf_labels_have_columns(j->f->labels),
+              query_array = j->f->query_labels && !gf_labels_have_columns(j->f->query_labels);
+    FAIL_IF(err, j->f->label_column && (array || query_array) && (!j->f->labels || array) && (!j->f->query_labels || query_array),
+            GLOFND_E_OPTION, "--label-column is a column of Parquet files or tables; '%.300s' is none: leave one of the two out",
+            j->f->labels ? j->f->labels : j->f->query_labels);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_rows(gf_error *err, discover_job *j) {
+    TRY(gf_embeddings_open(err, &j->in, &j->set));
+    FAIL_IF(err, j->in.tensor && !gf_embeddings_have_tensors(j->set), GLOFND_E_OPTION,
+            "--tensor is one of .safetensors files; the embeddings are in none");
+    if (!j->f->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
+    const char *columns = gf_embeddings_columns(j->set);
+    if (columns && !j->quiet && rank_of(j) == 0) gf_print(stderr, "embeddings from %s\n", columns);
+    if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
+    TRY(choose_units(err, j));
+    if (j->in_units) {
+        j->d.n = gf_embeddings_rows(j->set), j->d.dim = gf_embeddings_dim(j->set);
+        return gf_embeddings_have_names(j->set) ? gf_discover_read_set_names(err, j->set, &j->d) : GLOFND_OK;
+    }
+    if (!j->f->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
+    return gf_discover_read_set(err, j->set, &j->d);
+}
+
+/* One split: a dataset that the run encodes. */
+static glofnd_status load_split(gf_error *err, discover_job *j, int k, gf_discover_data *part) {
+    TRY(gf_dataset_open(err, j->split_source[k], &j->split_images[k]));
+    TRY(encode(err, j, j->split_images[k], part));
+    if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
+        TRY(take_labels(err, j->split_images[k], part));
+    j->page.images[k] = (gf_row_images){j->split_images[k], j->d.n};
+    j->page.image_sets = k + 1;
+    return take_names(err, j->split_images[k], j->decide.split[k].name, part);
+}
+
+static glofnd_status load_rows(gf_error *err, discover_job *j) {
+    const int sources = j->decide.splits && !j->split_ranges;
+    j->run = j->in.paths > 0 && is_run(j->in.path[0]);
+    if (j->run && !j->data && !sources) {
+        TRY(gf_run_data_of(err, j->in.path[0], j->run_data, sizeof j->run_data));
+        j->data = j->run_data;
+    }
+    FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
+    FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
+            "--label-column goes with files; the labels of a run are those of its data");
+    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    TRY(check_label_column(err, j));
+    if (j->run) TRY(check_columns(err, j, 0));
+    TRY(refuse_units(err, j, j->run ? "the images of a run" : NULL));
+    if (j->decide.splits && !j->split_ranges) {
+        if (!j->run) {
+            /* Splits of files are one set of files: the rows of a split are those of its files. */
+            int64_t splits_rows[GF_SPLITS_MAX], file = 0;
+            j->in.path = j->split_source, j->in.paths = j->decide.splits, j->in.some_names = 1;
+            TRY(read_rows(err, j));
+            for (int k = 0; k < j->decide.splits; k++) {
+                const gf_embedding_input one = {.path = &j->split_source[k], .paths = 1};
+                gf_string_list files = {0};
+                const glofnd_status status = gf_embedding_paths(err, &one, &files);
+                const int64_t first = gf_embeddings_first(j->set, file);
+                file += files.n;
+                gf_string_list_free(&files);
+                TRY(status);
+                splits_rows[k] = gf_embeddings_first(j->set, file) - first;
+            }
+            place_splits(j, splits_rows);
+        } else {
+            /* The rows of all splits, one after the other. */
+            int64_t rows[GF_SPLITS_MAX];
+            for (int k = 0; k < j->decide.splits; k++) {
+                gf_discover_data part = {0};
+                glofnd_status status = load_split(err, j, k, &part);
+                rows[k] = part.n;
+                if (status == GLOFND_OK) status = gf_discover_append(err, &j->d, &part);
+                gf_discover_data_free(&part);
+                TRY(status);
+            }
+            place_splits(j, rows);
+        }
+    } else {
+        if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
+        TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
+        if (j->data) TRY(describe_rows(err, j));
+    }
+    TRY(check_splits(err, j));
+    if (j->f->labels) TRY(gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d));
+    if (j->in.label) TRY(gf_row_labels_of_texts(err, &j->label_texts, j->d.n, &j->d.label, &j->d.classes));
+    if (j->f->names) TRY(gf_discover_read_names(err, j->f->names, j->in.id, &j->d));
+    if (j->in_units) {
+        start_stage(j, "rows");
+        const glofnd_status status = gf_discover_classify_stream(err, &j->units.source, &j->s.task.watch, &j->d);
+        gf_progress_end(&j->line);
+        TRY(status);
+    } else {
+        TRY(gf_discover_classify(err, &j->d));
+    }
+    if (j->run && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
+    return GLOFND_OK;
+}
+
+/* What was not given is as a stored result has it. */
+static void take_stored(discover_job *j, const gf_discover_spec *stored) {
+    if (j->as_stored.threshold) j->s.alpha = stored->alpha, j->s.k = stored->k;
+    if (j->as_stored.dup) j->s.dup_exact = stored->dup_exact, j->s.dup = stored->dup;
+}
+
+static glofnd_status load_query(gf_error *err, discover_job *j) {
+    FAIL_IF(err, is_run(j->f->query), GLOFND_E_ARGUMENT,
+            "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->f->query);
+    /* A file, folder or pattern beside EMB, read as that is. */
+    const char *path = j->f->query;
+    gf_embedding_input in = j->in;
+    gf_embedding_set *set = NULL;
+    in.path = &path, in.paths = 1, in.label = NULL;
+    TRY(gf_embeddings_open(err, &in, &set));
+    const glofnd_status fits = check_columns(err, j, gf_embeddings_have_columns(set) || gf_embeddings_have_columns(j->set));
+    if (fits != GLOFND_OK) {
+        gf_embeddings_close(set);
+        return fits;
+    }
+    const glofnd_status status = gf_discover_read_set(err, set, &j->q);
+    gf_embeddings_close(set);
+    TRY(status);
+    if (j->f->query_labels) TRY(gf_discover_read_labels(err, j->f->query_labels, j->f->label_column, &j->q));
+    if (j->f->query_names) TRY(gf_discover_read_names(err, j->f->query_names, j->in.id, &j->q));
+    TRY(gf_discover_classify(err, &j->q));
+    gf_discover_spec stored = {0};
+    TRY(gf_discover_read_stored(err, j->f->stored, &j->d, &stored, &j->lambda));
+    take_stored(j, &stored);
+    return GLOFND_OK;
+}
+
+/* ----- a stored result ----- */
+
+/* Names and labels are the stored ones unless given. */
+static glofnd_status load_stored(gf_error *err, discover_job *j) {
+    TRY(check_label_column(err, j));
+    if (!j->reads_rows) TRY(check_columns(err, j, 0));
+    TRY(gf_stored_result_read(err, j->f->from, &j->old));
+    take_stored(j, &j->old.s);
+    if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
+    if (j->as_stored.max_pairs) j->s.max_pairs = j->old.s.max_pairs;
+    if (j->as_stored.format) j->format = j->old.format;
+    if (!j->decide.splits) {
+        memcpy(j->decide.split, j->old.split, sizeof j->old.split);
+        j->decide.splits = j->old.splits;
+    }
+    const gf_discover_data none = {0};
+    j->d = j->old.d, j->old.d = none;
+    if (j->reads_rows) {
+        /* The embeddings of the stored result, for decisions that need them. */
+        gf_discover_data d = {0};
+        TRY(gf_embeddings_open(err, &j->in, &j->set));
+        TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
+        glofnd_status embeddings_status = gf_discover_read_set(err, j->set, &d);
+        if (embeddings_status == GLOFND_OK) embeddings_status = gf_discover_classify(err, &d);
+        if (embeddings_status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
+            embeddings_status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'",
+                                        j->f->from, j->source);
+        if (embeddings_status == GLOFND_OK) j->d.x = d.x, d.x = NULL;
+        gf_discover_data_free(&d);
+        TRY(embeddings_status);
+    }
+    int32_t *label = j->d.label;
+    if (j->f->labels || j->data) j->d.label = NULL;
+    glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;
+    if (j->data && !j->f->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
+    if (j->data && status == GLOFND_OK) status = describe_rows(err, j);
+    if (j->f->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d);
+    if (j->f->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->f->names, j->in.id, &j->d);
+    j->new_labels = label != j->d.label && (!label || !j->d.label || memcmp(label, j->d.label, (size_t)j->d.n * sizeof *label));
+    if (label != j->d.label) free(label);
+    TRY(status);
+    return check_splits(err, j);
+}
+/* ---------- the order of work ---------- */
+
+static glofnd_status search(gf_error *err, discover_job *j) {
     if (j->f->from) return gf_rethreshold(err, &j->old, &j->s, &j->d, j->new_labels, &j->r);
-    cli_discover_start(j, j->s.learned ? "thresholds and pairs" : "pairs");
+    start_stage(j, j->s.learned ? "thresholds and pairs" : "pairs");
     const glofnd_status status = j->in_units   ? gf_discover_run_units(err, &j->s, &j->units, &j->d, &j->r)
                                  : j->f->query ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
                                                : gf_discover_run(err, &j->s, &j->d, &j->r);
@@ -27,7 +727,7 @@ static glofnd_status search(gf_error *err, cli_discover_job *j) {
     return status;
 }
 
-static glofnd_status load(gf_error *err, cli_discover_job *j) {
+static glofnd_status load(gf_error *err, discover_job *j) {
     const char *device = j->f->device ? j->f->device : "cpu";
     const int cpu = strcmp(device, "cpu") == 0;
     j->s.search = gf_pairs_search_find(err, device);
@@ -35,29 +735,29 @@ static glofnd_status load(gf_error *err, cli_discover_job *j) {
     if (j->s.task.probe || (j->s.task.only_dup && cpu)) j->s.search = &gf_pairs_search_cells;
     if (j->s.task.probe && !cpu && !j->quiet)
         gf_print(stderr, "glofnd discover: --approx compares on the CPU; without it the GPU compares all pairs\n");
-    TRY(cli_units_refuse(err, j, j->f->from ? "--from" : NULL));
+    TRY(refuse_units(err, j, j->f->from ? "--from" : NULL));
     /* --force must not replace what the query is compared with, or what is decided again. */
     struct stat out, stored;
     const char *read = j->f->stored ? j->f->stored : j->f->from;
     const int same = read && stat(j->f->out, &out) == 0 && stat(read, &stored) == 0 && out.st_dev == stored.st_dev &&
                      out.st_ino == stored.st_ino;
     FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->f->out);
-    if (cli_units_rank(j) == 0) {
+    if (rank_of(j) == 0) {
         const glofnd_status status = gf_output_folder_check(err, j->f->out, j->f->force, &gf_discover_kind);
-        if (status != GLOFND_OK) cli_units_clean(j);
+        if (status != GLOFND_OK) clean_units(j);
         TRY(status);
     }
-    TRY(j->f->from ? cli_discover_load_from(err, j) : cli_discover_load(err, j));
-    return j->f->query ? cli_discover_load_query(err, j) : GLOFND_OK;
+    TRY(j->f->from ? load_stored(err, j) : load_rows(err, j));
+    return j->f->query ? load_query(err, j) : GLOFND_OK;
 }
 
 /* begun, loaded: the clock before and after load(). */
-static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, double loaded) {
+static glofnd_status finish(gf_error *err, discover_job *j, double begun, double loaded) {
     const double found = gf_clock();
     if (j->in_units) TRY(gf_embeddings_check_unchanged(err, j->set));
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
     if (!j->f->query) {
-        TRY(cli_decide_scores(err, j));
+        TRY(score_rows(err, j));
         TRY(gf_decide(err, &j->decide, &j->s, &j->d, &j->r, &j->decisions));
     }
     const gf_discover_report report = {.source = j->f->from ? j->old.source : j->source,
@@ -86,27 +786,16 @@ static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, do
 }
 
 /* Over ranks all load, and search together; the first one writes. */
-static glofnd_status discover(gf_error *err, cli_discover_job *j) {
+static glofnd_status discover(gf_error *err, discover_job *j) {
     const double begun = gf_clock();
-    TRY(cli_units_open(err, j));
-    TRY(cli_units_agree(err, j, load(err, j)));
+    TRY(join_ranks(err, j));
+    TRY(agree(err, j, load(err, j)));
     const double loaded = gf_clock();
     TRY(search(err, j));
-    return cli_units_agree(err, j, cli_units_rank(j) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
+    return agree(err, j, rank_of(j) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
 }
 
-/* The exit code; over ranks the first one says what happened. */
-static int report_end(const cli_discover_job *j, glofnd_status status, const gf_error *err) {
-    if (status == GLOFND_OK) return CLI_OK;
-    if (cli_units_rank(j) > 0) return CLI_FAILED;
-    if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, err);
-    if (j->in_units && access(j->unit_folder, F_OK) == 0)
-        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->unit_folder);
-    else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
-    return CLI_FAILED;
-}
-
-/* ----- flags ----- */
+/* ---------- flags ---------- */
 
 #define F discover_flags
 static const gf_option rows[] = {
@@ -175,11 +864,6 @@ static const gf_option rows[] = {
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };
-
-static double half_of_memory(void) {
-    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return bytes > 0.0 ? 0.5 * bytes : 2e9;
-}
 
 /* ----- what does not go together ----- */
 
@@ -257,7 +941,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->html, HTML},
         {cli_given(call, "html-mb"), HTML_MB},
         {f->head, HEAD},
-        {f->data || (call->words && cli_is_run(call->word[0])), RUN},
+        {f->data || (call->words && is_run(call->word[0])), RUN},
         {f->keep || f->split.count || f->negatives || f->graph || sample, DECIDES},
         {f->negatives > 0, NEGATIVES},
         {central || cli_given(call, "sample"), NEEDS_ROWS},
@@ -282,8 +966,9 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
 
 /* ----- flags become settings ----- */
 
-static int read_settings(const cli_call *call, const discover_flags *f, cli_discover_job *j) {
+static int read_settings(const cli_call *call, const discover_flags *f, discover_job *j) {
     const int stored = f->stored || f->from;
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     j->as_stored.threshold = stored && !cli_given(call, "alpha") && !f->k;
     j->as_stored.dup = stored && !f->dup;
     j->as_stored.top = !cli_given(call, "top");
@@ -302,7 +987,9 @@ static int read_settings(const cli_call *call, const discover_flags *f, cli_disc
         .seed = (uint64_t)f->seed,
         .task = {.top = f->top,
                  .below = GF_MAX(f->negatives, f->html ? GF_PAGE_BELOW : 0),
-                 .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory : half_of_memory()),
+                 .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory
+                                    : machine > 0.0 ? 0.5 * machine
+                                                    : 2e9),
                  .only_dup = f->duplicates,
                  .probe = f->approx,
                  .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default()},
@@ -315,8 +1002,8 @@ static int read_settings(const cli_call *call, const discover_flags *f, cli_disc
     if (f->format && strcmp(f->format, formats[j->format]) != 0)
         return cli_misused(call, "--format: \"%s\"; expected tsv, parquet or jsonl", f->format);
     int code = f->device ? device_flags_check("discover", f->device) : CLI_OK;
-    j->split_ranges = f->from || (call->words > 0 && !cli_is_run(call->word[0]));
-    if (code == CLI_OK) code = cli_decide_read(call, j);
+    j->split_ranges = f->from || (call->words > 0 && !is_run(call->word[0]));
+    if (code == CLI_OK) code = read_decisions(call, j);
     j->decide.negatives = f->negatives, j->decide.graph = f->graph;
     j->decide.outliers = f->duplicates ? 0 : f->outliers;
     j->decide.sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
@@ -325,22 +1012,22 @@ static int read_settings(const cli_call *call, const discover_flags *f, cli_disc
     return code;
 }
 
-static int run(const cli_call *call, const void *flags) {
+static int run_discover(const cli_call *call, const void *flags) {
     const discover_flags *f = flags;
     gf_error err = {{0}};
-    cli_discover_job j = {.f = f,
-                          .quiet = f->quiet,
-                          .data = f->data,
-                          .in = {.path = (const char *const *)call->word,
-                                 .paths = call->words,
-                                 .tensor = f->tensor,
-                                 .column = f->column,
-                                 .id = f->id,
-                                 .label = f->labels || f->query_labels || f->from ? NULL : f->label_column},
-                          .page.bytes = (size_t)(1e6 * f->html_mb)};
+    discover_job j = {.f = f,
+                      .quiet = f->quiet,
+                      .data = f->data,
+                      .in = {.path = (const char *const *)call->word,
+                             .paths = call->words,
+                             .tensor = f->tensor,
+                             .column = f->column,
+                             .id = f->id,
+                             .label = f->labels || f->query_labels || f->from ? NULL : f->label_column},
+                      .page.bytes = (size_t)(1e6 * f->html_mb)};
     int code;
     if ((code = read_settings(call, f, &j)) || (code = check_flags(call, f))) return code;
-    cli_discover_name_source(&j);
+    name_source(&j);
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
@@ -354,8 +1041,15 @@ static int run(const cli_call *call, const void *flags) {
     gf_stored_result_free(&j.old);
     free(j.score);
     free(j.lambda);
-    code = report_end(&j, status, &err);
-    cli_units_close(&j); /* waits for all ranks: one that returned earlier would end the first one before it reports */
+    /* The exit code; over ranks the first one says what happened. */
+    code = status == GLOFND_OK ? CLI_OK : CLI_FAILED;
+    if (status != GLOFND_OK && rank_of(&j) == 0) {
+        if (!atomic_load(&cli_interrupted)) code = cli_failed("discover", status, &err);
+        else if (j.in_units && access(j.unit_folder, F_OK) == 0)
+            gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j.unit_folder);
+        else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
+    }
+    leave_ranks(&j); /* waits for all ranks: one that returned earlier would end the first one before it reports */
     return code;
 }
 
@@ -376,5 +1070,5 @@ const cli_verb cmd_discover = {
     .word_help = "files of embeddings, folders or patterns of them (\"emb_{000..099}.npy\"); or the folder of a run",
     .min_words = 0,
     .max_words = -1,
-    .run = run,
+    .run = run_discover,
 };
