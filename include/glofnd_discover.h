@@ -83,6 +83,9 @@ typedef struct glofnd_discover_spec {
     int (*progress)(void *user, double share);
     void *user;
     glofnd_embeddings *files; /* NULL, or: the rows are these. n, dim, x, stride and dtype are 0 then */
+    int64_t negatives;        /* also the most similar others that are not above the threshold: so many of each row, at most 64 */
+    int64_t approx;           /* 0, or: compare a row only with those of so many nearest cells. On the CPU */
+    int32_t only_duplicates;  /* 1: nothing but duplicates, without comparing all pairs; alpha and k do not count. On the CPU */
 } glofnd_discover_spec;
 
 typedef struct glofnd_discovery glofnd_discovery; /* a result */
@@ -123,9 +126,72 @@ typedef struct glofnd_discovery_arrays {
     const int64_t *group_rows, *group_pairs, *group_first;             /* [groups] */
     int64_t pairs_above, mutual_pairs, duplicate_pairs; /* in all, listed or not; the first by anchor, the others undirected */
     double precision, recall, f1;                       /* with labels: means over anchors; else NaN */
+    int64_t negatives;                                  /* columns of the following */
+    const int32_t *negative;          /* [n][negatives] most similar rows that are not above the threshold; -1: no more */
+    const float *negative_similarity; /* [n][negatives] NaN: no more */
 } glofnd_discovery_arrays;
 
 GLOFND_API glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_arrays *out);
+
+/* ----- Decisions: rows to keep and to remove, outliers, doubtful labels, leaks between splits, a subset ----- */
+
+/* Which of two duplicates is kept; equal by the rule: the lower row.
+ *   FIRST    the lower row
+ *   CENTRAL  the one that is more similar to the others of its chain of duplicates
+ *   SCORE    the one with the larger score
+ *   LABEL    the one with the most frequent label of its chain */
+typedef int32_t glofnd_keep_rule;
+enum { GLOFND_KEEP_FIRST = 0, GLOFND_KEEP_CENTRAL = 1, GLOFND_KEEP_SCORE = 2, GLOFND_KEEP_LABEL = 3 };
+
+typedef struct glofnd_row_split { /* rows first .. first + rows - 1 */
+    const char *name;             /* at most 32 bytes */
+    int64_t first, rows;
+} glofnd_row_split;
+
+typedef struct glofnd_decide_spec {
+    size_t size; /* sizeof(glofnd_decide_spec) */
+    glofnd_keep_rule keep;
+    const double *score;           /* [n] KEEP_SCORE; NaN: lowest */
+    const glofnd_row_split *split; /* [splits] rows of an earlier one are kept rather than those of a later one */
+    int64_t splits;                /* at most 16 */
+    int64_t outliers;              /* to list; 0: 1000; negative: none */
+    int64_t sample;                /* rows of a diverse subset; 0: none */
+} glofnd_decide_spec;
+
+/* They belong to the result, until the next call of glofnd_discovery_decide(). */
+typedef struct glofnd_decisions {
+    size_t size; /* set by the caller: sizeof(glofnd_decisions) */
+    int64_t n, keep, duplicates, bad;
+    const int32_t *kept; /* [n] the row itself: kept; another row, kept, that it is a duplicate of: removed; -1: bad, removed */
+    const float *kept_similarity; /* [n] to that other row; else NaN */
+    int64_t other_label;          /* removed rows with another label than the row that is kept */
+    int64_t
+        unchecked; /* kept rows with more duplicates than are listed, which could not be compared: 0 after glofnd_discover() */
+    /* Rows with the lowest mean similarity to their nearest rows, duplicates apart; those below outlier_limit are outliers. */
+    int64_t outliers, outliers_found;
+    double outlier_limit;
+    const int32_t *outlier, *outlier_nearest; /* [outliers] nearest row that is no duplicate; -1: none is listed */
+    const float *outlier_score;               /* [outliers] */
+    /* Rows whose neighbours speak for another label, the clearest first. */
+    int64_t issues;
+    const int32_t *issue, *issue_label;           /* [issues] row, suggested label */
+    const double *issue_score;                    /* [issues] */
+    const double *issue_probability;              /* [issues] of the suggested label */
+    const int32_t *votes, *votes_for, *votes_own; /* [issues] of neighbours: all, for the suggested label, for that of the row */
+    /* Splits: rows of a with a duplicate in b, by chains, at [a * splits + b]; and pairs of duplicates in two splits. */
+    int64_t splits;
+    const int64_t *leak, *leak_exact; /* [splits * splits] */
+    int64_t leaks;
+    const int32_t *leak_a, *leak_b; /* [leaks] rows, a in the earlier place */
+    const float *leak_similarity;   /* [leaks] NaN: connected by other rows */
+    int64_t samples;
+    const int32_t *sample; /* [samples] rows in the order of choice */
+    double sample_reach;   /* smallest similarity of a kept row to its most similar sample */
+} glofnd_decisions;
+
+/* Decides. spec NULL: as a zeroed struct. glofnd_discovery_save() writes the latest decisions, or those of NULL. */
+GLOFND_API glofnd_status glofnd_discovery_decide(glofnd_discovery *r, const glofnd_decide_spec *spec, glofnd_decisions *out,
+                                                 char *why, size_t why_bytes);
 
 /* How glofnd_discovery_save() writes. A zeroed struct with its size: tables of text without names, of the source "memory". */
 typedef struct glofnd_discovery_files {
@@ -137,6 +203,7 @@ typedef struct glofnd_discovery_files {
     int64_t class_count; /* above every label */
     int32_t replace;     /* 1: an earlier result at this place may go */
     int32_t parquet;     /* 1: tables are Parquet files; 0: of text */
+    int32_t graph;       /* 1: also the listed neighbours as a sparse matrix for SciPy */
 } glofnd_discovery_files;
 
 /* Writes the folder of tables that `glofnd discover` writes, whole or not at all. files NULL: as a zeroed struct. */

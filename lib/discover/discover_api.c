@@ -24,6 +24,11 @@ struct glofnd_discovery {
     gf_discover_result r;
     glofnd_discovery_arrays view;
     void *block; /* the arrays of the view */
+    gf_decide_spec decide;
+    gf_decisions decisions;
+    int decided;
+    glofnd_decisions decided_view;
+    void *decided_block;
 };
 
 /* ----- the spec ----- */
@@ -79,7 +84,8 @@ static void *take(cursor *at, int64_t count, size_t size) {
 typedef struct arrays { /* as glofnd_discovery_arrays, to be written */
     float *threshold, *similarity, *pair_similarity, *dup_similarity;
     int64_t *above, *mutual, *hits, *copies, *first, *part[2][3];
-    int32_t *neighbour, *component, *group, *other, *dup_a, *dup_b;
+    int32_t *neighbour, *component, *group, *other, *dup_a, *dup_b, *negative;
+    float *negative_similarity;
     uint8_t *pair_mutual, *dup_exact;
 } arrays;
 
@@ -94,6 +100,7 @@ static size_t lay(const glofnd_discovery *x, int64_t duplicates, char *base, arr
     for (int t = 0; t < 3; t++) TAKE(&at, a->part[0][t], x->r.parts.count), TAKE(&at, a->part[1][t], x->r.groups.count);
     TAKE(&at, a->neighbour, cells), TAKE(&at, a->component, n), TAKE(&at, a->group, n), TAKE(&at, a->other, pairs);
     TAKE(&at, a->dup_a, duplicates), TAKE(&at, a->dup_b, duplicates);
+    TAKE(&at, a->negative, n * x->r.f.below), TAKE(&at, a->negative_similarity, n * x->r.f.below);
     TAKE(&at, a->pair_mutual, pairs), TAKE(&at, a->dup_exact, duplicates);
     return at.used;
 }
@@ -114,7 +121,7 @@ static void fill_parts(const glofnd_discovery *x, const gf_components *p, int64_
 static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
     watcher w = {.q = q};
     x->s = (gf_discover_spec){
-        .alpha = q->alpha,
+        .alpha = q->only_duplicates && !q->k ? 0.01 : q->alpha,
         .k = q->k,
         .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
         .keep_rows = 1, /* of glofnd_discovery_save(): rows with more duplicates than are listed are compared again */
@@ -123,11 +130,15 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         .task = {.top = q->top < 0 ? 0
                         : q->top   ? q->top
                                    : 20,
+                 .below = q->negatives,
+                 .only_dup = q->only_duplicates,
+                 .probe = q->approx,
                  .memory = q->memory ? q->memory : half_of_memory(),
                  .threads = q->threads ? q->threads : gf_parallel_default()},
     };
     x->s.search = gf_pairs_search_find(err, q->device == GLOFND_DEVICE_CUDA ? "cuda" : "cpu");
     if (!x->s.search) return GLOFND_E_UNSUPPORTED;
+    if (q->approx || q->only_duplicates) x->s.search = &gf_pairs_search_cells;
     x->s.task.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
     gf_job_report(&x->s.task.watch, 0.0);
     FAIL_IF(err, gf_job_stopped(&x->s.task.watch), GLOFND_E_CANCELLED, "cancelled");
@@ -167,6 +178,13 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
             a.neighbour[row * top + k] = x->d.good[f->other[i * top + k]],
                                     a.similarity[row * top + k] = f->similarity[i * top + k];
     }
+    for (int64_t c = 0; c < x->d.n * f->below; c++) a.negative[c] = -1, a.negative_similarity[c] = NAN;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < f->below && f->below_other[i * f->below + k] >= 0; k++) {
+            const int64_t cell = x->d.good[i] * f->below + k;
+            a.negative[cell] = x->d.good[f->below_other[i * f->below + k]];
+            a.negative_similarity[cell] = f->below_similarity[i * f->below + k];
+        }
     /* Positions ascend with rows, so the listed pairs are in the order of rows. */
     int64_t ties = 0, n = 0, row = 0;
     for (int64_t i = 0; i < f->n; i++) {
@@ -231,7 +249,10 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
                                         .duplicate_pairs = r->dup_pairs,
                                         .precision = labels ? r->quality.precision : NAN,
                                         .recall = labels ? r->quality.recall : NAN,
-                                        .f1 = labels ? r->quality.f1 : NAN};
+                                        .f1 = labels ? r->quality.f1 : NAN,
+                                        .negatives = r->f.below,
+                                        .negative = a.negative,
+                                        .negative_similarity = a.negative_similarity};
     return GLOFND_OK;
 }
 
@@ -250,7 +271,16 @@ static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd
                 "stride is %lld; it must be 0 (= dim) or in dim = %lld .. 2^30", (long long)q->stride, (long long)q->dim);
     }
     FAIL_IF(err, q->alpha != 0.0 && q->k != 0, GLOFND_E_OPTION, "alpha and k exclude each other");
-    FAIL_IF(err, q->alpha == 0.0 && q->k < 1, GLOFND_E_OPTION, "alpha or k is needed; alpha in (0, 1), k at least 1");
+    FAIL_IF(err, q->negatives < 0 || q->negatives > GF_BELOW_MAX, GLOFND_E_OPTION, "negatives is %lld; at most %d are listed",
+            (long long)q->negatives, GF_BELOW_MAX);
+    FAIL_IF(err, q->approx < 0 || q->approx > 65536, GLOFND_E_OPTION, "approx is %lld; expected 1 to 65536 cells, or 0: all",
+            (long long)q->approx);
+    FAIL_IF(err, q->only_duplicates && (q->approx || q->negatives), GLOFND_E_OPTION,
+            "only_duplicates finds duplicates alone: it does not go with %s", q->approx ? "approx" : "negatives");
+    FAIL_IF(err, (q->only_duplicates || q->approx) && q->device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
+            "%s compares on the CPU: use device=cpu", q->approx ? "approx" : "only_duplicates");
+    FAIL_IF(err, q->alpha == 0.0 && q->k < 1 && !q->only_duplicates, GLOFND_E_OPTION,
+            "alpha or k is needed; alpha in (0, 1), k at least 1");
     FAIL_IF(err, q->duplicates < GLOFND_DUPLICATES_DEFAULT || q->duplicates > GLOFND_DUPLICATES_EXACT, GLOFND_E_OPTION,
             "duplicates is %d; it must be 0 (default), 1 (above dup) or 2 (exact)", (int)q->duplicates);
     FAIL_IF(err, q->duplicates == GLOFND_DUPLICATES_ABOVE && !(q->dup >= -1.0 && q->dup <= 1.0), GLOFND_E_OPTION,
@@ -279,6 +309,8 @@ void glofnd_discovery_free(glofnd_discovery *r) {
     if (!r) return;
     gf_discover_result_free(&r->r);
     gf_discover_data_free(&r->d);
+    gf_decisions_free(&r->decisions);
+    free(r->decided_block);
     free(r->block);
     free(r);
 }
@@ -287,6 +319,159 @@ glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_
     if (!r || gf_struct_check(NULL, "", "", out, sizeof *out, GF_STRUCT_OUT) != GLOFND_OK) return GLOFND_E_ARGUMENT;
     gf_struct_fill(out, &r->view, sizeof r->view);
     return GLOFND_OK;
+}
+
+/* ----- decisions ----- */
+
+typedef struct decision_arrays { /* as glofnd_decisions, to be written */
+    int32_t *kept, *outlier, *outlier_nearest, *issue, *issue_label, *votes, *votes_for, *votes_own, *leak_a, *leak_b, *sample;
+    float *kept_similarity, *outlier_score, *leak_similarity;
+    double *issue_score, *issue_probability;
+    int64_t *leak, *leak_exact;
+} decision_arrays;
+
+static size_t lay_decisions(const glofnd_discovery *r, int64_t leaks, char *base, decision_arrays *a) {
+    cursor at = {base, 0};
+    const gf_decisions *x = &r->decisions;
+    const int64_t n = r->d.n, cells = (int64_t)r->decide.splits * r->decide.splits;
+    TAKE(&at, a->kept, n), TAKE(&at, a->kept_similarity, n);
+    TAKE(&at, a->outlier, x->outliers), TAKE(&at, a->outlier_nearest, x->outliers), TAKE(&at, a->outlier_score, x->outliers);
+    TAKE(&at, a->issue, x->issues), TAKE(&at, a->issue_label, x->issues);
+    TAKE(&at, a->issue_score, x->issues), TAKE(&at, a->issue_probability, x->issues);
+    TAKE(&at, a->votes, x->issues), TAKE(&at, a->votes_for, x->issues), TAKE(&at, a->votes_own, x->issues);
+    TAKE(&at, a->leak, cells), TAKE(&at, a->leak_exact, cells);
+    TAKE(&at, a->leak_a, leaks), TAKE(&at, a->leak_b, leaks), TAKE(&at, a->leak_similarity, leaks);
+    TAKE(&at, a->sample, x->samples);
+    return at.used;
+}
+
+/* A pair of rows in two splits, if they are; a NULL: only counts. */
+static void put_leak(const glofnd_discovery *r, decision_arrays *a, int64_t *leaks, int64_t row, int64_t other,
+                     float similarity) {
+    const int s = gf_split_of(&r->decide, row), t = gf_split_of(&r->decide, other);
+    if (s < 0 || t < 0 || s == t) return;
+    if (a) a->leak_a[*leaks] = (int32_t)row, a->leak_b[*leaks] = (int32_t)other, a->leak_similarity[*leaks] = similarity;
+    ++*leaks;
+}
+
+/* The listed pairs of duplicates in two splits, then rows that leak without being in one of these. */
+static int64_t put_leaks(const glofnd_discovery *r, decision_arrays *a) {
+    int64_t leaks = 0;
+    for (int64_t k = 0; k < r->view.duplicates && r->decide.splits; k++)
+        put_leak(r, a, &leaks, r->view.dup_a[k], r->view.dup_b[k], r->view.dup_similarity[k]);
+    for (int64_t k = 0; k < r->decisions.unlisted_count; k++) {
+        const gf_leak_pair *p = &r->decisions.unlisted[k];
+        put_leak(r, a, &leaks, r->d.good[p->a], r->d.good[p->b], r->d.copy_of[p->a] == r->d.copy_of[p->b] ? 1.0f : NAN);
+    }
+    return leaks;
+}
+
+static glofnd_status take_splits(gf_error *err, const glofnd_discovery *r, const glofnd_decide_spec *q, gf_decide_spec *c) {
+    FAIL_IF(err, q->splits < 0 || q->splits > GF_SPLITS_MAX || (q->splits && !q->split), GLOFND_E_ARGUMENT,
+            "%lld splits; expected at most %d", (long long)q->splits, GF_SPLITS_MAX);
+    for (int64_t k = 0; k < q->splits; k++) {
+        const glofnd_row_split *s = &q->split[k];
+        FAIL_IF(err, !s->name || !s->name[0] || strlen(s->name) > GF_SPLIT_NAME, GLOFND_E_ARGUMENT,
+                "the name of split %lld is empty, or longer than %d bytes", (long long)k, GF_SPLIT_NAME);
+        FAIL_IF(err, s->first < 0 || s->rows < 1 || s->first > r->d.n - s->rows, GLOFND_E_ARGUMENT,
+                "split '%.40s' has rows %lld to %lld; there are %lld", s->name, (long long)s->first,
+                (long long)(s->first + s->rows - 1), (long long)r->d.n);
+        for (int64_t m = 0; m < k; m++)
+            FAIL_IF(err, s->first < q->split[m].first + q->split[m].rows && q->split[m].first < s->first + s->rows,
+                    GLOFND_E_ARGUMENT, "splits '%.40s' and '%.40s' share rows", q->split[m].name, s->name);
+        gf_row_split *to = &c->split[c->splits++];
+        snprintf(to->name, sizeof to->name, "%s", s->name);
+        to->first = s->first, to->rows = s->rows;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_decide_spec *q) {
+    static const gf_keep_rule rules[] = {GF_KEEP_FIRST, GF_KEEP_CENTRAL, GF_KEEP_SCORE, GF_KEEP_LABEL};
+    const glofnd_decide_spec plain = {.size = sizeof plain};
+    FAIL_IF(err, !r, GLOFND_E_ARGUMENT, "the result is NULL");
+    if (!q) q = &plain;
+    TRY(gf_struct_check(err, "spec", "glofnd_decide_spec", q, sizeof *q, sizeof *q));
+    FAIL_IF(err, q->keep < GLOFND_KEEP_FIRST || q->keep > GLOFND_KEEP_LABEL, GLOFND_E_OPTION, "keep is %d, no rule",
+            (int)q->keep);
+    FAIL_IF(err, q->sample < 0, GLOFND_E_OPTION, "sample is %lld; expected a number of rows", (long long)q->sample);
+    gf_decide_spec c = {.keep = rules[q->keep], .score = q->keep == GLOFND_KEEP_SCORE ? q->score : NULL, .sample = q->sample};
+    c.outliers = r->s.task.only_dup || q->outliers < 0 ? 0 : q->outliers ? q->outliers : GF_OUTLIERS_LISTED;
+    c.negatives = r->s.task.below;
+    TRY(take_splits(err, r, q, &c));
+    gf_decisions decisions = {0};
+    TRY(gf_decide(err, &c, &r->s, &r->d, &r->r, &decisions));
+    gf_decisions_free(&r->decisions);
+    r->decide = c, r->decisions = decisions, r->decided = 1;
+    r->decide.score = NULL; /* the caller's */
+    decision_arrays a;
+    const int64_t leaks = put_leaks(r, NULL), splits = c.splits, n = r->d.n;
+    free(r->decided_block);
+    r->decided_block = calloc(1, lay_decisions(r, leaks, NULL, &a) + 1);
+    r->decided_view = (glofnd_decisions){0};
+    FAIL_IF(err, !r->decided_block, GLOFND_E_MEMORY, "no memory for decisions of %lld rows", (long long)n);
+    lay_decisions(r, leaks, r->decided_block, &a);
+    const gf_decisions *x = &r->decisions;
+    const int32_t *good = r->d.good;
+    for (int64_t i = 0; i < n; i++) a.kept[i] = -1, a.kept_similarity[i] = NAN;
+    for (int64_t i = 0; i < r->d.good_n; i++) a.kept[good[i]] = good[x->kept[i]], a.kept_similarity[good[i]] = x->similarity[i];
+    for (int64_t k = 0; k < x->outliers; k++) {
+        a.outlier[k] = good[x->outlier[k].position], a.outlier_score[k] = x->outlier[k].score;
+        a.outlier_nearest[k] = x->outlier[k].nearest < 0 ? -1 : good[x->outlier[k].nearest];
+    }
+    for (int64_t k = 0; k < x->issues; k++) {
+        const gf_label_issue *e = &x->issue[k];
+        a.issue[k] = good[e->position], a.issue_label[k] = e->suggested;
+        a.issue_score[k] = e->score, a.issue_probability[k] = e->probability;
+        a.votes[k] = e->votes, a.votes_for[k] = e->best, a.votes_own[k] = e->own;
+    }
+    for (int64_t k = 0; k < splits * splits; k++)
+        a.leak[k] = x->leak[k / splits][k % splits], a.leak_exact[k] = x->exact[k / splits][k % splits];
+    put_leaks(r, &a);
+    for (int64_t k = 0; k < x->samples; k++) a.sample[k] = good[x->sample[k]];
+    r->decided_view = (glofnd_decisions){.size = sizeof r->decided_view,
+                                         .n = n,
+                                         .keep = x->keep,
+                                         .duplicates = x->duplicates,
+                                         .bad = x->bad,
+                                         .kept = a.kept,
+                                         .kept_similarity = a.kept_similarity,
+                                         .other_label = x->other_label,
+                                         .unchecked = x->unchecked,
+                                         .outliers = x->outliers,
+                                         .outliers_found = x->outliers_found,
+                                         .outlier_limit = x->outlier_limit,
+                                         .outlier = a.outlier,
+                                         .outlier_nearest = a.outlier_nearest,
+                                         .outlier_score = a.outlier_score,
+                                         .issues = x->issues,
+                                         .issue = a.issue,
+                                         .issue_label = a.issue_label,
+                                         .issue_score = a.issue_score,
+                                         .issue_probability = a.issue_probability,
+                                         .votes = a.votes,
+                                         .votes_for = a.votes_for,
+                                         .votes_own = a.votes_own,
+                                         .splits = splits,
+                                         .leak = a.leak,
+                                         .leak_exact = a.leak_exact,
+                                         .leaks = leaks,
+                                         .leak_a = a.leak_a,
+                                         .leak_b = a.leak_b,
+                                         .leak_similarity = a.leak_similarity,
+                                         .samples = x->samples,
+                                         .sample = a.sample,
+                                         .sample_reach = x->sample_reach};
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_discovery_decide(glofnd_discovery *r, const glofnd_decide_spec *spec, glofnd_decisions *out, char *why,
+                                      size_t why_bytes) {
+    gf_error err = {""};
+    glofnd_status status = gf_struct_check(&err, "decisions", "glofnd_decisions", out, sizeof *out, GF_STRUCT_OUT);
+    if (status == GLOFND_OK) status = decide(&err, r, spec);
+    if (status == GLOFND_OK) gf_struct_fill(out, &r->decided_view, sizeof r->decided_view);
+    return gf_explain(status, &err, why, why_bytes);
 }
 
 /* ----- the folder ----- */
@@ -328,21 +513,19 @@ static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder
     FAIL_IF(err, !r || !folder, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : "folder");
     if (!f) f = &plain;
     TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f, sizeof *f, sizeof *f));
-    const gf_decide_spec decide = {.keep = GF_KEEP_FIRST, .outliers = GF_OUTLIERS_LISTED};
-    gf_decisions decisions = {0};
+    if (!r->decided) TRY(decide(err, r, NULL));
+    r->decide.graph = f->graph;
     const gf_discover_report x = {.source = f->source ? f->source : "memory",
                                   .s = &r->s,
                                   .r = &r->r,
                                   .d = &r->d,
                                   .q = &r->d,
                                   .format = f->parquet ? GF_TABLE_PARQUET : GF_TABLE_TSV,
-                                  .decide = &decide,
-                                  .decisions = &decisions};
+                                  .decide = &r->decide,
+                                  .decisions = &r->decisions};
     glofnd_status status = f->names ? take_names(err, f->names, &r->d) : GLOFND_OK;
     if (status == GLOFND_OK && f->classes) status = take_classes(err, f, &r->d);
-    if (status == GLOFND_OK) status = gf_decide(err, &decide, &r->s, &r->d, &r->r, &decisions);
     if (status == GLOFND_OK) status = gf_discover_write(err, folder, f->replace, &x);
-    gf_decisions_free(&decisions);
     gf_discover_free_names(&r->d);
     gf_string_list_free(&r->d.classes);
     return status;

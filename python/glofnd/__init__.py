@@ -4,6 +4,7 @@
     glofnd.numpy   the same step, thresholds and masks on NumPy arrays
     glofnd.jax     the same loss for JAX, with functional state
     glofnd.discover(embeddings)   false negatives and duplicates among finished embeddings
+    glofnd.leaks(train, test)     rows of one split that have a duplicate in another
 
 All are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
 uses one of them does not need the others' frameworks.
@@ -21,18 +22,18 @@ from ._lib import (
 from ._lib import version as __version__
 
 if TYPE_CHECKING:
-    from ._discover import Discovery, discover
+    from ._discover import Discovery, discover, leaks
 
 __all__ = [
     "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "NumericError", "OptionError",
-    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
+    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "leaks", "option_table",
 ]
 
 _LAYERS = ("numpy", "torch", "jax")
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("discover", "Discovery"):
+    if name in ("discover", "leaks", "Discovery"):
         return getattr(importlib.import_module("._discover", __name__), name)
     if name in _LAYERS:
         return importlib.import_module("." + name, __name__)

@@ -1,11 +1,29 @@
 """python -m glofnd: the build, and what it can use on this machine. --options lists the options of the library; convert makes
-files that the program reads (_convert.py)."""
+files that the program reads (_convert.py); leaks compares splits, for continuous integration."""
 
 import importlib.util
 import os
 import sys
 
 from . import _convert, _lib
+
+
+def leaks(words: list[str]) -> int:
+    """Files of embeddings, one per split: 0 if none has a duplicate in another, else 1."""
+    import argparse
+
+    from ._discover import leaks as leaks_between
+    parser = argparse.ArgumentParser(prog="python -m glofnd leaks", description="Exit status 1 if splits share samples.")
+    parser.add_argument("split", nargs="+", help="files of embeddings; the first split stays whole")
+    parser.add_argument("--duplicates", default="0.98", help='similarity of duplicates (0.98), or "exact"')
+    asked = parser.parse_args(words)
+    found = leaks_between(*asked.split, duplicates=asked.duplicates if asked.duplicates == "exact" else float(asked.duplicates))
+    between = [(a, b) for a in range(len(found.splits)) for b in range(len(found.splits)) if a != b and found.split_leaks[a, b]]
+    for a, b in between:
+        print(f"{found.split_leaks[a, b]} rows of {asked.split[a]} have a duplicate in {asked.split[b]} ({found.split_exact[a, b]} exact)")
+    if not between:
+        print("no split has a duplicate in another")
+    return 1 if between else 0
 
 
 def main() -> int:
@@ -15,8 +33,10 @@ def main() -> int:
         return 0
     if sys.argv[1:2] == ["convert"]:
         return _convert.main(sys.argv[2:])
+    if sys.argv[1:2] == ["leaks"]:
+        return leaks(sys.argv[2:])
     if sys.argv[1:]:
-        print("usage: python -m glofnd [--options | convert SOURCE TARGET]", file=sys.stderr)
+        print("usage: python -m glofnd [--options | convert SOURCE TARGET | leaks TRAIN TEST ... [--duplicates S]]", file=sys.stderr)
         return 2
     print(f"build      {_lib.build_info()}")
     print(f"library    {_lib.library_path()}")

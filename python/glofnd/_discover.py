@@ -18,17 +18,18 @@ import os
 import signal
 import threading
 import weakref
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
 import numpy as np
 
 from . import _lib
-from ._embeddings import Files, index_of, labels_of, names_of, paths_of, refuse_another_order, rows_of
+from ._embeddings import Files, index_of, labels_of, matrix_of, names_of, paths_of, refuse_another_order, rows_of
 from ._lib import ArgumentError, c_text, library
 
-__all__ = ["Discovery", "discover"]
+__all__ = ["Discovery", "discover", "leaks"]
 
-_TABLES = ("pairs", "anchors", "duplicates", "components", "duplicate_groups")
+_TABLES = ("pairs", "anchors", "duplicates", "components", "duplicate_groups", "remove", "outliers", "label_issues", "leaks")
+_RULES = ("first", "central", "label")
 
 
 # ----- progress ---------------------------------------------------------------------------------------------------------------
@@ -113,6 +114,43 @@ class Components(NamedTuple):
     first: np.ndarray
 
 
+class Removed(NamedTuple):
+    """Rows that are removed: the kept row that each is a duplicate of (-1: a bad row), and their similarity."""
+
+    row: np.ndarray
+    kept: np.ndarray
+    similarity: np.ndarray
+
+
+class Outliers(NamedTuple):
+    """Rows by their mean similarity to their nearest rows, duplicates apart, lowest first."""
+
+    row: np.ndarray
+    nearest: np.ndarray  # that is no duplicate; -1: none is listed
+    score: np.ndarray
+    outlier: np.ndarray  # the score is below the fence of a box plot
+
+
+class LabelIssues(NamedTuple):
+    """Rows whose neighbours speak for another label, the clearest first."""
+
+    row: np.ndarray
+    suggested: np.ndarray
+    score: np.ndarray
+    probability: np.ndarray  # of the suggested label
+    votes: np.ndarray
+    votes_for: np.ndarray  # the suggested label
+    votes_own: np.ndarray
+
+
+class Leaks(NamedTuple):
+    """Pairs of duplicates in two splits."""
+
+    a: np.ndarray
+    b: np.ndarray
+    similarity: np.ndarray  # NaN: connected by other duplicates
+
+
 class Discovery:
     """What glofnd.discover() found. Arrays have a row per embedding; rows that were left out have NaN, -1 and 0.
 
@@ -123,7 +161,11 @@ class Discovery:
     duplicate_group  int32 [n]  number in components(duplicates=True), -1: in none
     bad_rows      int64         rows that are not finite, or all zero
     first, other, similarity    listed pairs as compressed rows: those of row i are first[i] .. first[i+1]-1
-    keep, remove  int64         rows of keep.txt and remove.txt: of every group of duplicates the first row is kept, bad rows are removed
+    kept          int32 [n]     the row itself: kept; another row, which is kept: a duplicate of it, removed; -1: bad, removed
+    keep, remove  int64         rows of keep.txt and remove.txt
+    negatives     int32 [n][negatives]   most similar rows that are not above the threshold
+    sample        int32         rows of a diverse subset, in the order of choice
+    splits, split_leaks         names of splits; int64 [a][b]: rows of split a with a duplicate in split b
     labels, classes             int32 [n] labels (-1: unknown), and the names of classes 0, 1, 2 ... where labels were names; else None
     precision, recall, f1       with labels: means over anchors
     """
@@ -152,6 +194,46 @@ class Discovery:
         self._groups = Components(*(array("group_" + x, np.int64, view.groups) for x in Components._fields))
         self.pairs_above, self.mutual_pairs, self.duplicate_pairs = view.pairs_above, view.mutual_pairs, view.duplicate_pairs
         self.precision, self.recall, self.f1 = view.precision, view.recall, view.f1
+        self.negatives = array("negative", np.int32, n, view.negatives)
+        self.decide()
+
+    def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0) -> "Discovery":
+        """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others."""
+        if self._handle is None:
+            raise ArgumentError("a result that was pickled holds arrays only: decide before")
+        spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0))
+        if isinstance(keep, str):
+            if keep not in _RULES:
+                raise ArgumentError(f"keep is {keep!r}; expected {', '.join(map(repr, _RULES))}, or a number of each row: the larger is kept")
+            spec.keep = _lib.CONSTANTS["GLOFND_KEEP_" + keep.upper()]
+        else:
+            score = np.ascontiguousarray(keep, np.float64)
+            if score.shape != (self.n,):
+                raise ArgumentError(f"keep has the shape {score.shape}; expected a number of each of the {self.n} rows")
+            spec.keep, spec.score = _lib.CONSTANTS["GLOFND_KEEP_SCORE"], score.ctypes.data
+        parts = _splits(splits)
+        texts = [c_text(name) for name, _, _ in parts]
+        table = (_lib.RowSplit * max(len(parts), 1))()
+        for k, (_, first, rows) in enumerate(parts):
+            table[k].name, table[k].first, table[k].rows = texts[k], first, rows
+        spec.split, spec.splits = ctypes.addressof(table), len(parts)
+        view = _lib.Decisions()
+        _lib.checked(library.glofnd_discovery_decide, self._handle.value, ctypes.byref(spec), ctypes.byref(view))
+        copy = lambda name, kind, *shape: np.array(_array(self._handle, getattr(view, name), kind, shape))  # noqa: E731
+        self.kept, self.kept_similarity = copy("kept", np.int32, self.n), copy("kept_similarity", np.float32, self.n)
+        self.outlier_limit, self.outliers_found = view.outlier_limit, view.outliers_found
+        score = copy("outlier_score", np.float32, view.outliers)
+        self._outliers = Outliers(copy("outlier", np.int32, view.outliers), copy("outlier_nearest", np.int32, view.outliers), score,
+                                  score < np.float32(view.outlier_limit))
+        self._issues = LabelIssues(
+            copy("issue", np.int32, view.issues), copy("issue_label", np.int32, view.issues), copy("issue_score", np.float64, view.issues),
+            copy("issue_probability", np.float64, view.issues), *(copy(name, np.int32, view.issues) for name in LabelIssues._fields[4:]))
+        self.splits = [name for name, _, _ in parts]
+        self.split_leaks, self.split_exact = (copy(name, np.int64, view.splits, view.splits) for name in ("leak", "leak_exact"))
+        self._leaks = Leaks(copy("leak_a", np.int32, view.leaks), copy("leak_b", np.int32, view.leaks),
+                            copy("leak_similarity", np.float32, view.leaks))
+        self.sample, self.sample_reach = copy("sample", np.int32, view.samples), view.sample_reach
+        return self
 
     @property
     def bad_rows(self) -> np.ndarray:
@@ -159,14 +241,25 @@ class Discovery:
 
     @property
     def remove(self) -> np.ndarray:
-        grouped = self.duplicate_group >= 0
-        copies = np.zeros(self.n, np.bool_)
-        copies[grouped] = np.flatnonzero(grouped) != self._groups.first[self.duplicate_group[grouped]]
-        return np.flatnonzero(copies | (self.kind != 0))
+        return np.flatnonzero(self.kept != np.arange(self.n))
 
     @property
     def keep(self) -> np.ndarray:
-        return np.delete(np.arange(self.n), self.remove)
+        return np.flatnonzero(self.kept == np.arange(self.n))
+
+    def removed(self) -> Removed:
+        return Removed(self.remove, self.kept[self.remove], self.kept_similarity[self.remove])
+
+    def outliers(self) -> Outliers:
+        return self._outliers
+
+    def label_issues(self) -> LabelIssues:
+        """Needs labels."""
+        return self._issues
+
+    def leaks(self) -> Leaks:
+        """Needs splits."""
+        return self._leaks
 
     def pairs(self) -> Pairs:
         anchor = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.first))
@@ -201,6 +294,19 @@ class Discovery:
             copies = self.duplicates()
             return {**copies._asdict(), **self._names_of(a_name=copies.a, b_name=copies.b),
                     **self._labels_of(a_label=copies.a, b_label=copies.b)}
+        if table == "remove":
+            gone = self.removed()
+            return {**gone._asdict(), **self._names_of(name=gone.row), **self._labels_of(label=gone.row)}
+        if table == "outliers":
+            alone = self.outliers()
+            return {**alone._asdict(), **self._names_of(name=alone.row), **self._labels_of(label=alone.row)}
+        if table == "label_issues":
+            doubts = self.label_issues()
+            suggested = doubts.suggested if self.classes is None else np.asarray([*self.classes, None], object)[doubts.suggested]
+            return {**doubts._asdict(), "suggested": suggested, **self._labels_of(label=doubts.row), **self._names_of(name=doubts.row)}
+        if table == "leaks":
+            both = self.leaks()
+            return {**both._asdict(), **self._names_of(a_name=both.a, b_name=both.b), **self._labels_of(a_label=both.a, b_label=both.b)}
         if table in _TABLES:
             return dict(self.components(table == "duplicate_groups")._asdict())
         raise ArgumentError(f"table is {table!r}; expected one of {', '.join(_TABLES)}")
@@ -219,13 +325,15 @@ class Discovery:
         return {key: labels[value] for key, value in rows.items()}
 
     def to_pandas(self, table: str = "pairs") -> Any:
-        """A DataFrame: "pairs", "anchors", "duplicates", "components" or "duplicate_groups"."""
+        """A DataFrame: "pairs", "anchors", "duplicates", "components", "duplicate_groups", "remove", "outliers",
+        "label_issues" or "leaks"."""
         import pandas
         return pandas.DataFrame(self._columns(table))
 
-    def save(self, folder: Union[str, os.PathLike], *, source: Optional[str] = None, replace: bool = False, format: str = "tsv") -> None:
+    def save(self, folder: Union[str, os.PathLike], *, source: Optional[str] = None, replace: bool = False, format: str = "tsv",
+             graph: bool = False) -> None:
         """Writes the files of `glofnd discover` (docs/discover.md), all or none: tables as "tsv" or "parquet". `source` is named in the
-        summary: the paths, or "memory"."""
+        summary: the paths, or "memory". `graph`: also the listed neighbours as a sparse matrix for SciPy, graph.npz."""
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: save it before")
         if format not in ("tsv", "parquet"):
@@ -236,7 +344,7 @@ class Discovery:
         names, classes = _texts(self.names), _texts(self.classes)
         files = _lib.DiscoveryFiles(source=origin, names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
                                     classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
-                                    parquet=int(format == "parquet"))
+                                    parquet=int(format == "parquet"), graph=int(graph))
         _lib.checked(library.glofnd_discovery_save, self._handle.value, place, ctypes.byref(files))
 
     # ----- pages -----
@@ -250,8 +358,10 @@ class Discovery:
                  ("components", f"{len(self._parts.rows)}" + (f"; the largest has {self._parts.rows[0]} rows"
                                                               if len(self._parts.rows) else "")),
                  ("duplicates", f"{_count(self.duplicate_pairs, 'pair')} in {_count(len(self._groups.rows), 'group')}"),
-                 ("keep", f"{self.n - len(self.remove)} of {self.n} rows: one of every group of duplicates, no bad rows")]
-        if self.labels is not None:
+                 ("keep", f"{self.n - len(self.remove)} of {self.n} rows: no duplicate of a kept row, no bad row")]
+        if np.isinf(self.threshold).any():  # only duplicates were searched
+            facts = [fact for fact in facts if fact[0] in ("embeddings", "duplicates", "keep")]
+        elif self.labels is not None:
             facts.append(("labels", f"precision {self.precision:.4f}, recall {self.recall:.4f}, F1 {self.f1:.4f}"))
         return facts
 
@@ -375,15 +485,59 @@ _OF_THE_PROGRAM = {"dup": "duplicates", "html": "to_html() of the result", "out"
 def _refuse_others(options: dict[str, Any]) -> None:
     for name in options:
         here = _OF_THE_PROGRAM.get(name)
-        known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor"
+        known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor, keep, " \
+            "splits, outliers, sample, negatives, approx, only_duplicates"
         raise _lib.OptionError(f'unknown option "{name}"; ' + (f"here its name is {here}" if here else f"there are {known}"))
+
+
+def _splits(splits: Any) -> list[tuple[str, int, int]]:
+    """{name: (first, end)}, or a range or slice of rows, as (name, first, rows)."""
+    out = []
+    for name, rows in dict(splits or {}).items():
+        if isinstance(rows, (range, slice)):
+            if rows.step not in (None, 1):
+                raise ArgumentError(f"split {name!r} is {rows!r}; expected rows one after the other")
+            rows = (rows.start or 0, rows.stop)
+        try:
+            first, end = (_number(f"split {name!r}", row, 0) for row in rows)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"split {name!r} is {rows!r}; expected (first, end)") from None
+        out.append((str(name), first, end - first))
+    return out
+
+
+def leaks(*parts: Any, duplicates: Union[float, str] = 0.98, names: Optional[Iterable[str]] = None, **options: Any) -> Discovery:
+    """Splits that share samples: rows of one that have a duplicate in another. The result has `splits`, `split_leaks` and leaks().
+
+    parts       embeddings of each split, as discover() takes them; the first one stays whole: result.keep has its rows
+    names       of the splits; of two: train and test
+    options     as of discover()
+    """
+    titles = list(names or (("train", "test") if len(parts) == 2 else (f"split_{k + 1}" for k in range(len(parts)))))
+    if len(parts) < 2 or len(titles) != len(parts):
+        raise ArgumentError(f"{len(parts)} splits and {len(titles)} names; expected two splits or more, a name for each")
+    paths = [paths_of(part) for part in parts]
+    files = [path for path in paths if path is not None]
+    columns = {key: options[key] for key in ("column", "id", "tensor") if options.get(key) is not None}
+    if len(files) == len(parts):
+        counts, rows = [Files(path, **columns).n for path in files], [name for path in files for name in path]
+    elif files:
+        raise ArgumentError("some splits are files and others are arrays; give all of them in one way")
+    else:
+        arrays = [matrix_of(part) for part in parts]
+        counts, rows = [len(x) for x in arrays], np.concatenate(arrays)
+    ends = np.cumsum(counts).tolist()
+    if "alpha" not in options and "k" not in options and not options.get("only_duplicates"):
+        options["only_duplicates"] = True
+    return discover(rows, duplicates=duplicates, splits={name: (end - n, end) for name, n, end in zip(titles, counts, ends)}, **options)
 
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
              memory: Optional[int] = None, threads: int = 0, progress: Union[None, bool, Callable[[float], Any]] = None,
              column: Optional[str] = None, id: Optional[str] = None, label_column: Optional[str] = None,  # noqa: A002
-             tensor: Optional[str] = None, **other: Any) -> Discovery:
+             tensor: Optional[str] = None, keep: Any = "first", splits: Any = None, outliers: int = 1000, sample: int = 0,
+             negatives: int = 0, approx: int = 0, only_duplicates: bool = False, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
@@ -400,6 +554,12 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     top         most similar others to list per anchor; max_pairs in all
     duplicates  similarity of duplicates, or "exact": only equal rows
     memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. None: half of the machine
+    keep        which of two duplicates is kept: "first", "central" (the one more similar to the others), "label" (the one with the most
+                frequent label), or a number of each row: the larger. A row is removed only for a row that is kept
+    splits      {name: (first, end)}: leaks between these rows; rows of an earlier split are kept rather than those of a later one
+    outliers    rows to list in outliers(); sample: rows of a diverse subset
+    negatives   most similar others of each row that are not above its threshold, at most 64
+    approx      compare a row only with those of so many nearest cells; only_duplicates: nothing else, in less than n² time
     progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
     """
     _refuse_others(other)
@@ -430,7 +590,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         names = index_of(embeddings)
     label, classes = labels_of(labels, rows.n)
     texts = names_of(names, rows.n)
-    if alpha is None and k is None:
+    if alpha is None and k is None and not only_duplicates:
         alpha = 0.01
     if device == "cuda":
         _load_blas()
@@ -440,11 +600,16 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     spec = _lib.DiscoverSpec(
         **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()],
         alpha=alpha or 0.0, k=k or 0, top=top or -1, max_pairs=max_pairs, **similarity, memory=memory or 0, threads=threads,
-        progress=watch.callback)
+        progress=watch.callback, negatives=_number("negatives", negatives, 0, 64), approx=_number("approx", approx, 0, 65536),
+        only_duplicates=int(only_duplicates))
     out = ctypes.c_void_p()
     try:
         _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
     finally:
         handle = _Handle(out.value) if out.value else None
         watch.close(handle is not None)
-    return Discovery(handle, texts, rows.dim, label, classes, "memory" if paths is None else rows.source)
+    found = Discovery(handle, texts, rows.dim, label, classes, "memory" if paths is None else rows.source)
+    given = keep if isinstance(keep, str) else np.asarray(keep)
+    if splits or sample or outliers != 1000 or not isinstance(given, str) or given != "first":
+        found.decide(given, splits=splits, outliers=outliers, sample=sample)
+    return found

@@ -372,6 +372,11 @@ def rows_of(x: Any) -> Rows:
     raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
 
 
+def matrix_of(x: Any) -> np.ndarray:
+    """The same as float32 [samples][dimensions]."""
+    return _as_float32(rows_of(x))
+
+
 def text_of(x: Any) -> str:
     """A name or a label; "" of a missing one."""
     x = x.as_py() if hasattr(x, "as_py") else x

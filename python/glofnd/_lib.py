@@ -73,7 +73,7 @@ STRUCTS["glofnd_discover_spec"] = [
     ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("x", c_void_p), ("label", c_void_p), ("stride", c_int64),
     ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
     ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("duplicates", c_int32), ("progress", PROGRESS),
-    ("user", c_void_p), ("files", c_void_p),
+    ("user", c_void_p), ("files", c_void_p), ("negatives", c_int64), ("approx", c_int64), ("only_duplicates", c_int32),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
     ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),
@@ -86,10 +86,26 @@ STRUCTS["glofnd_discovery_arrays"] = [
         "component_rows", "component_pairs", "component_first", "group_rows", "group_pairs", "group_first")],
     ("pairs_above", c_int64), ("mutual_pairs", c_int64), ("duplicate_pairs", c_int64),
     ("precision", c_double), ("recall", c_double), ("f1", c_double),
+    ("negatives", c_int64), ("negative", c_void_p), ("negative_similarity", c_void_p),
+]
+STRUCTS["glofnd_row_split"] = [("name", c_char_p), ("first", c_int64), ("rows", c_int64)]
+STRUCTS["glofnd_decide_spec"] = [
+    ("size", c_size_t), ("keep", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
+    ("sample", c_int64),
+]
+STRUCTS["glofnd_decisions"] = [
+    ("size", c_size_t), *[(name, c_int64) for name in ("n", "keep", "duplicates", "bad")], ("kept", c_void_p),
+    ("kept_similarity", c_void_p), ("other_label", c_int64), ("unchecked", c_int64), ("outliers", c_int64), ("outliers_found", c_int64),
+    ("outlier_limit", c_double), *[(name, c_void_p) for name in ("outlier", "outlier_nearest", "outlier_score")], ("issues", c_int64),
+    *[(name, c_void_p) for name in (
+        "issue", "issue_label", "issue_score", "issue_probability", "votes", "votes_for", "votes_own")],
+    ("splits", c_int64), ("leak", c_void_p), ("leak_exact", c_void_p), ("leaks", c_int64),
+    *[(name, c_void_p) for name in ("leak_a", "leak_b", "leak_similarity")], ("samples", c_int64), ("sample", c_void_p),
+    ("sample_reach", c_double),
 ]
 STRUCTS["glofnd_discovery_files"] = [
     ("size", c_size_t), ("source", c_char_p), ("names", c_void_p), ("classes", c_void_p), ("class_count", c_int64),
-    ("replace", c_int32), ("parquet", c_int32),
+    ("replace", c_int32), ("parquet", c_int32), ("graph", c_int32),
 ]
 
 CONSTANTS = {
@@ -97,6 +113,7 @@ CONSTANTS = {
     "GLOFND_F32": 0, "GLOFND_BF16": 1, "GLOFND_F16": 2,
     "GLOFND_WANT_QUALITY": 1, "GLOFND_WANT_QUANTILE": 2, "GLOFND_WANT_NO_UPDATE": 4,
     "GLOFND_DUPLICATES_DEFAULT": 0, "GLOFND_DUPLICATES_ABOVE": 1, "GLOFND_DUPLICATES_EXACT": 2,
+    "GLOFND_KEEP_FIRST": 0, "GLOFND_KEEP_CENTRAL": 1, "GLOFND_KEEP_SCORE": 2, "GLOFND_KEEP_LABEL": 3,
     "GLOFND_SHARED": -1, "GLOFND_LINK_BYTES": 64,
 }
 
@@ -128,6 +145,9 @@ EmbeddingsInfo = _struct("glofnd_embeddings_info")
 DiscoverSpec = _struct("glofnd_discover_spec")
 DiscoveryArrays = _struct("glofnd_discovery_arrays")
 DiscoveryFiles = _struct("glofnd_discovery_files")
+RowSplit = _struct("glofnd_row_split")
+DecideSpec = _struct("glofnd_decide_spec")
+Decisions = _struct("glofnd_decisions")
 
 F32, BF16, F16 = CONSTANTS["GLOFND_F32"], CONSTANTS["GLOFND_BF16"], CONSTANTS["GLOFND_F16"]
 WANT_QUALITY, WANT_QUANTILE = CONSTANTS["GLOFND_WANT_QUALITY"], CONSTANTS["GLOFND_WANT_QUANTILE"]
@@ -266,6 +286,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "discover": (c_int, [POINTER(DiscoverSpec), POINTER(c_void_p), *_text]),
     "discovery_free": (None, [c_void_p]),
     "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),
+    "discovery_decide": (c_int, [c_void_p, POINTER(DecideSpec), POINTER(Decisions), *_text]),
     "discovery_save": (c_int, [c_void_p, c_char_p, POINTER(DiscoveryFiles), *_text]),
     "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
     "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), POINTER(OwnRows), c_void_p, POINTER(Stats)]),

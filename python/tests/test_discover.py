@@ -318,6 +318,84 @@ class Inputs(unittest.TestCase):
         self.assertIn("use a larger alpha, or k", str(glofnd.discover(x[:9], alpha=0.01)))
 
 
+class Decisions(unittest.TestCase):
+    """Rows to keep, outliers, labels, leaks: by definition, and as the program writes them."""
+
+    def setUp(self):
+        self.x, self.labels = damaged()
+        self.unit = self.x / np.maximum(np.linalg.norm(self.x, axis=1, keepdims=True), 1e-9)
+
+    def test_a_row_is_removed_for_a_kept_one_alone(self):
+        score = np.random.default_rng(1).normal(size=N)
+        for rule in ("first", "central", "label", score):
+            found = glofnd.discover(self.x, k=5, labels=self.labels, duplicates=0.9, keep=rule)
+            gone = found.removed()
+            real = gone.kept >= 0
+            self.assertEqual(gone.row[~real].tolist(), [BAD, ZERO])
+            self.assertTrue(np.isin(gone.kept[real], found.keep).all())
+            exact = (self.unit[gone.row[real]] * self.unit[gone.kept[real]]).sum(1)
+            self.assertGreater(exact.min(), 0.9 - 1e-5)
+            np.testing.assert_allclose(gone.similarity[real], exact, atol=2e-6)
+            kept = self.unit[found.keep] @ self.unit[found.keep].T - 2 * np.eye(len(found.keep))
+            self.assertLess(kept.max(), 0.9 + 1e-5)  # no two kept rows are duplicates
+            if rule is score:
+                self.assertTrue((score[gone.kept[real]] >= score[gone.row[real]]).all())
+
+    def test_an_outlier_that_exists_twice_is_found(self):
+        x = np.concatenate([self.x, -self.x[:2], -self.x[:2]])
+        found = glofnd.discover(x, k=5)
+        self.assertEqual(sorted(found.outliers().row[:4].tolist()), [N, N + 1, N + 2, N + 3])
+
+    def test_planted_labels_come_first(self):
+        labels = self.labels.copy()
+        wrong = [30, 77, 150, 263]
+        labels[wrong] = (labels[wrong] + 5) % 12
+        doubts = glofnd.discover(self.x, k=5, labels=labels).label_issues()
+        self.assertEqual(sorted(doubts.row[:4].tolist()), wrong)
+        self.assertEqual(doubts.suggested[:4].tolist(), self.labels[doubts.row[:4]].tolist())
+        self.assertTrue((doubts.probability[:4] > 0.5).all())
+
+    def test_leaks_between_splits(self):
+        parts = self.x[:150], self.x[150:]
+        found = glofnd.leaks(*parts, duplicates="exact")
+        self.assertEqual((found.splits, found.split_leaks.tolist()), (["train", "test"], [[0, 1], [1, 0]]))
+        self.assertEqual([list(column) for column in found.leaks()[:2]], [[OF], [COPY]])
+        self.assertIn(OF, found.keep)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, part in zip("ab", parts):
+                np.save(os.path.join(folder, name + ".npy"), part)
+            again = glofnd.leaks(*(os.path.join(folder, name) for name in ("a.npy", "b.npy")), duplicates="exact", names=("a", "b"))
+            self.assertEqual(again.split_leaks.tolist(), found.split_leaks.tolist())
+            self.assertEqual(again.splits, ["a", "b"])
+            for rows, code in (("a.npy b.npy", 1), ("a.npy c.npy", 0)):
+                np.save(os.path.join(folder, "c.npy"), parts[1][60:])
+                call = [sys.executable, "-m", "glofnd", "leaks", *(os.path.join(folder, name) for name in rows.split()), "--duplicates", "exact"]
+                self.assertEqual(subprocess.run(call, capture_output=True).returncode, code)
+
+    def test_negatives_and_a_subset(self):
+        found = glofnd.discover(self.x, k=5, negatives=3, sample=10)
+        below = found.negatives[0]
+        self.assertTrue((self.unit[0] @ self.unit[below].T <= found.threshold[0] + 1e-6).all())
+        self.assertEqual(len(set(found.sample.tolist())), 10)
+
+    def test_wrong_decisions_are_refused(self):
+        found = glofnd.discover(self.x, k=5)
+        for options, words in (({"keep": "best"}, "expected 'first'"), ({"keep": [1.0, 2.0]}, "a number of each of the 300 rows"),
+                               ({"splits": {"a": (0, 10), "b": (5, 20)}}, "share rows"), ({"splits": {"a": 3}}, "expected (first, end)"),
+                               ({"splits": {"a": (0, 301)}}, "there are 300"), ({"sample": -1}, "sample")):
+            with self.assertRaises(glofnd.ArgumentError) as caught:
+                found.decide(**options)
+            self.assertIn(words, str(caught.exception))
+
+    def test_tables_are_frames(self):
+        if not importlib.util.find_spec("pandas"):
+            self.skipTest("pandas is not installed")
+        found = glofnd.discover(self.x, k=5, labels=self.labels, splits={"a": (0, 150), "b": (150, 300)}, duplicates=0.9)
+        for table, columns in (("remove", "row kept similarity"), ("outliers", "row nearest score outlier"),
+                               ("label_issues", "row suggested score probability"), ("leaks", "a b similarity")):
+            self.assertEqual(list(found.to_pandas(table).columns)[:len(columns.split())], columns.split())
+
+
 class InFiles(unittest.TestCase):
     """Paths are read by the library, as the program reads them."""
 

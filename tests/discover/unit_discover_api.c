@@ -175,7 +175,7 @@ TEST(wrong_use_is_refused) {
         {1.5, 0, 0, N, 0, 0, 0, GLOFND_E_OPTION},           {0, 0, N, N, 0, 0, 0, GLOFND_E_OPTION},
         {0.1, 1.5, 0, N, 0, 0, 0, GLOFND_E_OPTION},         {0.1, 0, 0, 0, 0, 0, 0, GLOFND_E_ARGUMENT},
         {0.1, 0, 0, 1, 0, 0, 0, GLOFND_E_ARGUMENT},         {0.1, 0, 0, N, DIM - 1, 0, 0, GLOFND_E_ARGUMENT},
-        {0.1, 0, 0, N, 0, 8, 0, GLOFND_E_ARGUMENT},         {0.1, 0, 0, N, 0, 0, 2000000, GLOFND_E_OPTION},
+        {0.1, 0, 0, N, 0, -8, 0, GLOFND_E_ARGUMENT},        {0.1, 0, 0, N, 0, 0, 2000000, GLOFND_E_OPTION},
         {0.1, 0, 0, INT32_MAX, 0, 0, 0, GLOFND_E_ARGUMENT},
     };
     for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++) {
@@ -191,6 +191,63 @@ TEST(wrong_use_is_refused) {
     assert_int_equal(glofnd_discover(NULL, NULL, NULL, 0), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_discovery_view(NULL, NULL), GLOFND_E_ARGUMENT);
     glofnd_discovery_free(NULL);
+}
+
+/* Lines of keep.txt are the rows that decisions keep, by the rule, and others are removed for one of these. */
+TEST(decisions_are_those_of_the_folder) {
+    char folder[] = "discover_api_XXXXXX", path[64], out[32], why[300] = "";
+    int32_t thirds[N];
+    double score[N];
+    const glofnd_row_split split[] = {{"train", 0, N / 2}, {"test", N / 2, N - N / 2}}, shared[] = {{"a", 0, 9}, {"b", 8, 9}};
+    glofnd_discover_spec s = spec_make();
+    glofnd_discovery_arrays v;
+    glofnd_decisions d = {.size = sizeof d};
+    for (int i = 0; i < N; i++) thirds[i] = i % 3, score[i] = i;
+    s.label = thirds, s.negatives = 3, s.duplicates = GLOFND_DUPLICATES_ABOVE, s.dup = 0.5;
+    glofnd_discovery *r = run(&s, &v);
+    assert_int_equal(v.negatives, 3);
+    for (int64_t c = 0; c < 3 * N; c++)
+        if (v.negative[c] >= 0) assert_true(v.negative_similarity[c] <= v.threshold[c / 3]);
+    assert_int_equal(glofnd_discovery_decide(r, NULL, &d, why, sizeof why), GLOFND_OK);
+    const int64_t first_keep = d.keep;
+    glofnd_decide_spec q = {
+        .size = sizeof q, .keep = GLOFND_KEEP_SCORE, .score = score, .split = split, .splits = 2, .sample = 4};
+    assert_int_equal(glofnd_discovery_decide(r, &q, &d, why, sizeof why), GLOFND_OK);
+    assert_true(d.keep > 4 && d.keep < N && first_keep > 4 && d.keep + d.duplicates + d.bad == N);
+    assert_int_equal(d.samples, 4);
+    assert_true(d.leaks > 0 && d.leak[1] > 0 && d.leak[2] > 0);
+    for (int64_t i = 0; i < N; i++) {
+        const int32_t kept = d.kept[i];
+        assert_int_equal(kept < 0, v.kind[i] != 0);
+        if (kept < 0 || kept == i) continue;
+        assert_int_equal(d.kept[kept], kept);
+        assert_true(d.kept_similarity[i] >= 0.5f);
+        assert_true(kept < N / 2 || i >= N / 2); /* not for a row of a later split */
+        if ((kept < N / 2) == (i < N / 2)) assert_true(kept > i);
+    }
+    for (int64_t k = 0; k < d.leaks; k++) assert_true((d.leak_a[k] < N / 2) != (d.leak_b[k] < N / 2));
+    for (int64_t k = 1; k < d.issues; k++) assert_true(d.issue_score[k] <= d.issue_score[k - 1]);
+    for (int64_t k = 1; k < d.outliers; k++) assert_true(d.outlier_score[k] >= d.outlier_score[k - 1]);
+    assert_non_null(mkdtemp(folder));
+    snprintf(out, sizeof out, "%s/out", folder);
+    assert_int_equal(glofnd_discovery_save(r, out, NULL, why, sizeof why), GLOFND_OK);
+    snprintf(path, sizeof path, "%s/keep.txt", out);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    int row = 0;
+    int64_t lines = 0;
+    while (fscanf(f, "%d", &row) == 1) assert_int_equal(d.kept[row], row), lines++;
+    fclose(f);
+    assert_int_equal(lines, d.keep);
+    q.split = shared;
+    assert_int_equal(glofnd_discovery_decide(r, &q, &d, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(why, "share rows"));
+    q.splits = 0, q.score = NULL;
+    assert_int_equal(glofnd_discovery_decide(r, &q, &d, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_discovery_decide(NULL, NULL, &d, NULL, 0), GLOFND_E_ARGUMENT);
+    glofnd_discovery_free(r);
+    snprintf(path, sizeof path, "rm -rf %s", folder);
+    assert_int_equal(system(path), 0);
 }
 
 /* classes.txt holds the names; labels without a name, or names without labels, are refused. */
