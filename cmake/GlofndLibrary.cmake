@@ -87,7 +87,7 @@ glofnd_object_library(glofnd_core ${core_sources})
 add_dependencies(glofnd_core glofnd_commit)
 target_include_directories(glofnd_core PRIVATE ${PROJECT_BINARY_DIR}/generated)
 target_compile_definitions(glofnd_core PRIVATE _GNU_SOURCE=)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/method/version.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/method/context.c PROPERTIES
     COMPILE_DEFINITIONS "GF_BACKENDS=\"${GLOFND_BACKENDS}\";GF_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"")
 if(GLOFND_OPENMP_FLAG)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/util/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")

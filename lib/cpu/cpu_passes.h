@@ -4,7 +4,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "device/pair_passes.h"
 
-/* ----- cpu_passes.c, cpu_select.c: the functions of gf_pair_ops ----- */
+/* ----- cpu_passes.c: the functions of gf_pair_ops ----- */
 
 int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);

@@ -140,7 +140,7 @@ GF_HD int gf_mark_pair(float s, float theta, int32_t group, int32_t other_group)
 
 /* ----- selection ----- */
 
-/* Per row a list of its largest similarities, made while tiles are visited (cpu/cpu_select.c). */
+/* Per row a list of its largest similarities, made while tiles are visited (cpu/cpu_passes.c). */
 typedef struct gf_lists {
     float *value;    /* [rows][capacity] */
     int32_t *column; /* [rows][capacity] of each value; NULL: not wanted */

@@ -1,12 +1,269 @@
 /* context.c - life of a context. */
+#define _GNU_SOURCE
 #include "method/context.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "cpu/kernels/cpu_kernels.h"
+#include "glofnd.h"
+#include "method/build_commit.h" /* written by the build: GF_BUILD_COMMIT */
 #include "method/options.h"
 #include "method/store.h"
 #include "method/workspace.h"
+#include "util/array.h"
+#include "util/machine.h"
 #include "util/parallel.h"
+#include "util/text.h"
+
+/* ----- workspace ----- */
+
+/* The layout is a list of `take` calls, run twice: once to add up sizes, once to set pointers. */
+
+#define SLACK 64 /* rows past the end that tile kernels may read or, with zeros, write */
+
+typedef struct cursor {
+    char *base; /* NULL: only count */
+    size_t used;
+} cursor;
+
+static void *take(cursor *at, int64_t count, size_t size) {
+    const size_t bytes = ((size_t)count * size + 63) / 64 * 64, here = at->used;
+    at->used += bytes;
+    return at->base && count > 0 ? at->base + here : NULL;
+}
+
+#define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
+
+#define BATCH_MAX (INT64_C(1) << 24) /* samples: positions of rows fit int32 */
+#define DIM_MAX (INT64_C(1) << 20)
+
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
+    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT,
+            "the batch has %lld sample%s; expected 2 to %lld: leave out a last batch that is too short", (long long)cols,
+            gf_plural(cols), (long long)BATCH_MAX);
+    FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
+            (long long)cols);
+    FAIL_IF(err, dim < 1 || dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
+            (long long)DIM_MAX);
+    return GLOFND_OK;
+}
+
+static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
+
+/* 1: S is small enough to be kept from the sums to the gradient. */
+static int keeps_tiles(const gf_shape *s) {
+    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= most_tiles(s);
+}
+
+gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
+    const glofnd_options *o = &c->o;
+    const int sides = gf_sides(o), per_sample = 2 / sides;
+    gf_shape s = {.rows = rows, .cols = cols, .dim = dim, .sides = sides, .per_sample = per_sample, .threads = c->threads};
+    s.bf16 = o->math == GLOFND_MATH_BF16;
+    s.own = rows * per_sample;
+    s.all = cols * per_sample;
+    s.negatives = (cols - 1) * per_sample;
+    s.tile = s.all <= 1024 ? 64 : 128;
+    s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
+    s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    s.support = GF_MAX(1, o->fnc_support);
+    s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
+    s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
+    s.components = o->detector == GLOFND_DETECT_COMPONENTS;
+    s.neighbours = s.bank ? o->neighbours : 0;
+    s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
+    s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
+    double fraction;
+    gf_quantile_place(s.negatives, s.bank ? per_sample : 1, o->alpha, &s.best, &fraction);
+    s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
+    s.list_cap = gf_cpu_lists_capacity(s.all, o->alpha, s.best, s.tile);
+    if (s.learns ? s.list_cap > s.window_cap : o->detector != GLOFND_DETECT_FNC || s.support > 1) s.list_cap = 0;
+    s.rounds = s.list_cap > 0 && !s.learns && !s.topk && !s.bf16 && sides == 1 && !keeps_tiles(&s) && /* one rank uses it */
+               gf_cpu_rounding_pays(s.all, dim);
+    return s;
+}
+
+static void lay_embed(cursor *at, gf_embed *e, int64_t rows, int64_t dim, int64_t ld, int packed) {
+    *e = (gf_embed){.rows = rows, .dim = dim, .ld = ld};
+    TAKE(at, e->row, rows ? (gf_pad(rows) + SLACK) * ld : 0);
+    TAKE(at, e->col, packed && rows ? gf_pad(rows) * dim : 0);
+}
+
+/* Rounded copies, where products are of bf16 numbers. */
+static void lay_bf16(cursor *at, gf_embed *e) {
+    e->ld16 = gf_cpu_embed_ld16(e->dim);
+    TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
+    TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
+    TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
+}
+
+static void lay_sums(cursor *at, gf_side *side, const gf_shape *s) {
+    const int64_t n = s->own + SLACK;
+    gf_sum_in *in = &side->limits;
+    gf_sum_out *out = &side->sums;
+    TAKE(at, in->inv_tau, n), TAKE(at, in->lo, n), TAKE(at, in->hi, n), TAKE(at, in->mid, n), TAKE(at, in->tie, n);
+    in->marks_ld = gf_pad(s->all) / 32;
+    TAKE(at, in->marks, s->marks ? in->marks_ld * n : 0);
+    TAKE(at, out->peak, n), TAKE(at, out->sum, n), TAKE(at, out->moment, n), TAKE(at, out->flagged_s, n);
+    TAKE(at, out->kept, n), TAKE(at, out->window_n, n), TAKE(at, out->window_le, n), TAKE(at, out->above, n);
+    TAKE(at, out->window, s->window_cap * n);
+    TAKE(at, side->detector_kept, s->own), TAKE(at, side->floor, n), TAKE(at, side->equals, n);
+}
+
+static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
+    const int64_t n = s->all + SLACK, own = s->own + SLACK;
+    gf_grad_in *in = &side->weights;
+    gf_grad_out *out = &side->grads;
+    TAKE(at, in->inv_tau, n), TAKE(at, in->theta, n), TAKE(at, in->floor, n), TAKE(at, in->log_w, n), TAKE(at, in->w, n);
+    TAKE(at, in->attract, n), TAKE(at, in->align, n), TAKE(at, in->tie, n), TAKE(at, in->group, n), TAKE(at, in->label, n);
+    in->marks = side->limits.marks, in->marks_ld = side->limits.marks_ld; /* made anew, from the links */
+    TAKE(at, in->marks_col, s->marks ? in->marks_ld * own : 0);
+    TAKE(at, out->grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
+    TAKE(at, out->same, own), TAKE(at, out->hits, own), TAKE(at, out->col_sum, s->own), TAKE(at, out->col_moment, s->own);
+    TAKE(at, side->pos, n);
+}
+
+static void lay_rounded(cursor *at, gf_rounded *x, int64_t rows, int64_t dim) {
+    x->ld = gf_cpu_embed_ld16(dim);
+    TAKE(at, x->row, (gf_pad(rows) + SLACK) * x->ld);
+    TAKE(at, x->col, gf_pad(rows) * ((dim + 1) / 2));
+    TAKE(at, x->step, gf_pad(rows) + SLACK), TAKE(at, x->lost, gf_pad(rows) + SLACK);
+}
+
+/* Lists of candidates; they come before the sums, when the windows are not in use yet. */
+static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
+    const int64_t n = s->list_cap > 0 ? s->own + SLACK : 0;
+    gf_lists *x = &side->lists;
+    x->capacity = s->learns && s->list_cap > 0 ? s->window_cap : s->list_cap;
+    TAKE(at, x->count, n), TAKE(at, x->limit, n);
+    if (s->learns) x->value = side->sums.window;
+    else TAKE(at, x->value, s->list_cap * n);
+    TAKE(at, x->column, s->topk || s->rounds ? s->list_cap * n : 0);
+    if (s->rounds) lay_rounded(at, &side->rounded, s->all, s->dim);
+}
+
+static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
+    lay_embed(at, &side->z, s->all, s->dim, ld, 1);
+    if (s->bf16 && !s->topk) lay_bf16(at, &side->z); /* a top k ranks, so it takes all digits */
+    lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
+    lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
+    TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
+    lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
+    TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
+    lay_sums(at, side, s);
+    lay_gradient(at, side, s, ld);
+    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->row_id, s->own);
+    lay_lists(at, side, s);
+    TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
+}
+
+/* Lists of threads other than the first are merged into its own. */
+static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
+    const int64_t on = s->neighbours > 0, block = on * s->threads * s->dim * GF_NEIGHBOUR_BLOCK;
+    TAKE(at, x->anchor, on * gf_pad(s->rows) * s->dim), TAKE(at, x->pull, on * s->rows * s->dim), TAKE(at, x->dot, on * s->rows);
+    TAKE(at, x->list, s->threads * s->rows * s->neighbours), TAKE(at, x->found, on * s->rows);
+    TAKE(at, x->nearest, on * s->cols), TAKE(at, x->sum, on * s->cols);
+    TAKE(at, x->rows, block), TAKE(at, x->panels, block);
+}
+
+/* Bytes of tiles that a smaller batch on one rank may keep where this one does not. */
+static size_t tiles_of_smaller(const gf_shape *s) {
+    const size_t bytes = gf_cpu_tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
+    if (s->topk || keeps_tiles(s)) return 0;
+    return bytes < most_tiles(s) ? bytes : most_tiles(s);
+}
+
+static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
+    cursor at = {base, 0};
+    const int64_t ld = gf_cpu_embed_ld(s->dim);
+    memset(ws->side, 0, sizeof ws->side);
+    for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
+    ws->near.key = 0;
+    lay_near(&at, &ws->near, s);
+    TAKE(&at, ws->links, 2 * s->cols);
+    TAKE(&at, ws->id_scratch, 4 * s->cols);
+    ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
+    ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));
+    ws->tiles = keeps_tiles(s) ? take(&at, 1, gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;
+    return at.used;
+}
+
+size_t gf_workspace_bytes(const gf_shape *shape) {
+    gf_workspace plan = {0};
+    return lay(&plan, shape, NULL) + tiles_of_smaller(shape);
+}
+
+static glofnd_status get_workspace(glofnd_ctx *c) {
+    if (!c->ws) c->ws = calloc(1, sizeof *c->ws);
+    FAIL_IF(&c->err, !c->ws, GLOFND_E_MEMORY, "no memory for the workspace");
+    return GLOFND_OK;
+}
+
+static void drop_block(gf_workspace *ws) {
+    if (!ws->borrowed) free(ws->block);
+    ws->block = NULL;
+    ws->bytes = 0;
+    ws->borrowed = 0;
+    ws->shape = (gf_shape){0};
+}
+
+glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes) {
+    TRY(get_workspace(c));
+    drop_block(c->ws);
+    c->ws->block = memory;
+    c->ws->bytes = memory ? bytes : 0;
+    c->ws->borrowed = memory != NULL;
+    return GLOFND_OK;
+}
+
+static glofnd_status grow(glofnd_ctx *c, const gf_shape *shape, size_t bytes) {
+    gf_workspace *ws = c->ws;
+    FAIL_IF(&c->err, ws->borrowed, GLOFND_E_MEMORY,
+            "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
+            (long long)shape->rows, (long long)shape->cols, (long long)shape->dim, bytes, ws->bytes);
+    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    FAIL_IF(&c->err, !block, GLOFND_E_MEMORY, "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
+            bytes, (long long)shape->rows, (long long)shape->cols, (long long)shape->dim);
+    gf_prefer_huge_pages(block, bytes);
+    drop_block(ws);
+    ws->block = block;
+    ws->bytes = bytes;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_workspace_lay_out(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
+    _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
+    if (c->ws && !smaller_too && memcmp(&c->ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
+    gf_workspace plan = {0};
+    const size_t bytes = smaller_too ? gf_workspace_bytes(shape) : lay(&plan, shape, NULL);
+    TRY(get_workspace(c));
+    if (bytes > c->ws->bytes) TRY(grow(c, shape, bytes));
+    c->ws->shape = *shape;
+    memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling NaN */
+    lay(c->ws, shape, c->ws->block);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
+    const gf_workspace *ws = c->ws;
+    if (ws && ws->configuration == c->configuration && ws->shape.rows == rows && ws->shape.cols == cols && ws->shape.dim == dim)
+        return GLOFND_OK;
+    const gf_shape shape = gf_shape_of(c, rows, cols, dim);
+    TRY(gf_workspace_lay_out(c, &shape, 0));
+    c->ws->configuration = c->configuration;
+    return GLOFND_OK;
+}
+
+void gf_workspace_free(gf_workspace *ws) {
+    if (!ws) return;
+    drop_block(ws);
+    free(ws);
+}
+
+/* ----- context ----- */
 
 static void adopt(glofnd_ctx *c, const glofnd_options *o) {
     c->o = *o;
@@ -145,3 +402,33 @@ glofnd_status glofnd_ctx_stream(glofnd_ctx *c, void *cuda_stream) {
 }
 
 const char *glofnd_ctx_error(const glofnd_ctx *c) { return c ? c->err.text : ""; }
+
+/* ----- version ----- */
+
+/* Version of the library, and one line on how it was built. */
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#if defined(__clang__)
+#define COMPILER "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__)
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "unknown compiler"
+#endif
+
+static char info[256];
+static pthread_once_t info_once = PTHREAD_ONCE_INIT;
+
+static void info_write(void) {
+    snprintf(info, sizeof info, "glofnd %d.%d.%d, commit %s, %s %s, backends %s, cpu tiles %s", GLOFND_VERSION_MAJOR,
+             GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH, GF_BUILD_COMMIT, COMPILER, GF_BUILD_TYPE, GF_BACKENDS,
+             gf_cpu_kernels_get()->isa);
+}
+
+int glofnd_version_number(void) { return GLOFND_VERSION_NUMBER; }
+
+const char *glofnd_build_info(void) {
+    pthread_once(&info_once, info_write);
+    return info;
+}

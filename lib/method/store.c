@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/averages.h"
 #include "method/context.h"
 #include "method/formulas/loss.h"
 #include "method/options.h"
@@ -442,5 +443,474 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
         if (id[i] == GLOFND_SHARED) gf_store_shared_put(s, side, &rows[i]);
         else gf_store_scatter(s, side, &id[i], 1, &rows[i]);
     }
+    return GLOFND_OK;
+}
+
+/* ----- device ----- */
+
+/* A store whose state lies on a device.
+ *
+ * The tables of glofnd_store stay as buffers between files and the device: lazily zero, so they cost what is copied through them.
+ * Saving, loading and single rows all wait for the steps that are queued.
+ */
+
+/* ----- whole stores ----- */
+
+/* The copy is no part of the store's state: a const store may fill it. */
+static glofnd_store *copy_of(const glofnd_store *s) { return (glofnd_store *)(uintptr_t)s; }
+
+void gf_store_lock(const glofnd_store *s) {
+    if (s->device) pthread_mutex_lock(&copy_of(s)->lock);
+}
+
+void gf_store_unlock(const glofnd_store *s) {
+    if (s->device) pthread_mutex_unlock(&copy_of(s)->lock);
+}
+
+glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s) {
+    const int64_t blocks = gf_store_blocks(s);
+    uint8_t *touched = malloc((size_t)blocks);
+    FAIL_IF(err, !touched, GLOFND_E_MEMORY, "no memory for the map of %lld blocks of anchors", (long long)blocks);
+    const glofnd_status status = s->device->store_touched(err, s->on, touched);
+    for (int64_t b = 0; status == GLOFND_OK && b < blocks; b++)
+        if (touched[b]) gf_store_mark(copy_of(s), b * GF_STORE_BLOCK, gf_store_block_rows(s, b));
+    free(touched);
+    return status;
+}
+
+/* One transfer per run of touched blocks; `put` as in gf_device. */
+static glofnd_status move_records(gf_error *err, const glofnd_store *s, int put) {
+    const int64_t blocks = gf_store_blocks(s);
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t end = b;
+        while (end < blocks && gf_bit(s->touched, end)) end++;
+        if (end == b) continue;
+        const int64_t first = b * GF_STORE_BLOCK, count = (end - b - 1) * GF_STORE_BLOCK + gf_store_block_rows(s, end - 1);
+        TRY(s->device->store_range(err, s->on, put, first, count, s->records + (size_t)first * s->record_bytes));
+        b = end;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status move_rings(gf_error *err, const glofnd_store *s, int put) {
+    for (int side = 0; side < s->spec.modalities && s->ring_count > 0; side++)
+        TRY(s->device->store_ring(err, s->on, put, side, s->ring_count, s->ring[side].rows, s->ring[side].id));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s) {
+    TRY(gf_store_pull_touched(err, s));
+    TRY(move_records(err, s, 0));
+    return gf_store_pull_shared(err, s);
+}
+
+glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s) {
+    glofnd_store *copy = copy_of(s);
+    gf_device_state state;
+    TRY(s->device->store_state(err, s->on, 0, &state));
+    memcpy(copy->shared, state.shared, sizeof copy->shared);
+    copy->ring_head = state.ring_head;
+    copy->ring_count = state.ring_count;
+    return move_rings(err, s, 0);
+}
+
+glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s) {
+    gf_device_state state = {.ring_head = s->ring_head, .ring_count = s->ring_count};
+    memcpy(state.shared, s->shared, sizeof state.shared);
+    TRY(s->device->store_state(err, s->on, 1, &state));
+    return move_rings(err, s, 1);
+}
+
+glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d) {
+    TRY(device->store_open(err, d, &s->spec, s->record_bytes, &s->on));
+    s->device = device;
+    TRY(move_records(err, s, 1));
+    return gf_store_push_shared(err, s);
+}
+
+static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
+    const gf_store_spec *a = &from->spec;
+    if (from->device) TRY(gf_store_pull(err, from));
+    memcpy(to->shared, from->shared, sizeof to->shared);
+    to->ring_head = from->ring_head;
+    to->ring_count = from->ring_count;
+    for (int side = 0; side < a->modalities && a->ring_rows > 0; side++) {
+        memcpy(to->ring[side].rows, from->ring[side].rows, sizeof(float) * (size_t)(a->ring_rows * a->ring_dim));
+        memcpy(to->ring[side].id, from->ring[side].id, sizeof(int64_t) * (size_t)a->ring_rows);
+    }
+    return to->device ? gf_store_push_shared(err, to) : GLOFND_OK;
+}
+
+glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
+    const gf_store_spec *a = &from->spec, *b = &to->spec;
+    FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
+            "the stored anchors have a different ring: %lld embeddings of %lld numbers, here %lld of %lld",
+            (long long)a->ring_rows, (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
+    gf_store_lock(from);
+    const glofnd_status status = carry(err, from, to);
+    gf_store_unlock(from);
+    return status;
+}
+
+/* ----- rows ----- */
+
+typedef struct row_buffers {
+    unsigned char *records; /* [n][record_bytes] */
+    int64_t *id;            /* [n] without GLOFND_SHARED */
+    int64_t n;
+    int64_t shared_at; /* last position of GLOFND_SHARED in the caller's ids; -1: none */
+} row_buffers;
+
+static glofnd_status take_buffers(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, row_buffers *x) {
+    *x = (row_buffers){.shared_at = -1};
+    if ((uint64_t)n <= SIZE_MAX / GF_STORE_MAX_RECORD) {
+        x->records = malloc((size_t)n * s->record_bytes + 1);
+        x->id = malloc((size_t)n * sizeof *x->id + 1);
+    }
+    FAIL_IF(err, !x->records || !x->id, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        if (id[i] == GLOFND_SHARED) x->shared_at = i;
+        else x->id[x->n++] = id[i];
+    }
+    return s->device->store_rows(err, s->on, 0, x->id, x->n, x->records);
+}
+
+static void free_buffers(row_buffers *x) {
+    free(x->records);
+    free(x->id);
+}
+
+static glofnd_status device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows,
+                                row_buffers *x) {
+    static const gf_record none;
+    gf_device_state state = {0};
+    TRY(take_buffers(err, s, id, n, x));
+    if (x->shared_at >= 0) TRY(s->device->store_state(err, s->on, 0, &state));
+    for (int64_t i = 0, k = 0; i < n; i++) {
+        if (id[i] == GLOFND_SHARED) rows[i] = gf_record_decode(&state.shared[side], &none);
+        else rows[i] = gf_store_decode(s, side, x->records + (size_t)k++ * s->record_bytes, &none);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  glofnd_anchor *rows) {
+    row_buffers x;
+    const glofnd_status status = device_get(err, s, side, id, n, rows, &x);
+    free_buffers(&x);
+    return status;
+}
+
+static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const glofnd_anchor *row) {
+    gf_device_state state;
+    TRY(s->device->store_state(err, s->on, 0, &state));
+    state.shared[side] = gf_record_encode(row);
+    state.shared[side].log_u = 0.0f; /* none */
+    return s->device->store_state(err, s->on, 1, &state);
+}
+
+static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows,
+                         row_buffers *x) {
+    TRY(take_buffers(err, s, id, n, x));
+    for (int64_t i = 0, k = 0; i < n; i++)
+        if (id[i] != GLOFND_SHARED) gf_store_encode(s, side, &rows[i], x->records + (size_t)k++ * s->record_bytes);
+    TRY(s->device->store_rows(err, s->on, 1, x->id, x->n, x->records));
+    return x->shared_at >= 0 ? put_shared(err, s, side, &rows[x->shared_at]) : GLOFND_OK;
+}
+
+glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  const glofnd_anchor *rows) {
+    row_buffers x;
+    const glofnd_status status = put(err, s, side, id, n, rows, &x);
+    free_buffers(&x);
+    return status;
+}
+
+/* ----- rows for code that runs on the host ----- */
+
+static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
+    static const int64_t shared = GLOFND_SHARED;
+    glofnd_anchor one;
+    TRY(gf_store_device_get(err, copy, side, id, n, rows));
+    TRY(gf_store_device_get(err, copy, side, &shared, 1, &one));
+    gf_store_scatter(copy, side, id, n, rows);
+    gf_store_shared_put(copy, side, &one);
+    return GLOFND_OK;
+}
+
+static glofnd_status give_back(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
+    static const int64_t shared = GLOFND_SHARED;
+    const glofnd_anchor one = gf_store_shared_get(s, side);
+    gf_store_gather_own(s, side, id, n, rows);
+    TRY(gf_store_device_put(err, s, side, id, n, rows));
+    return gf_store_device_put(err, s, side, &shared, 1, &one);
+}
+
+static glofnd_status with_rows(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                               glofnd_status (*move)(gf_error *, glofnd_store *, int, const int64_t *, int64_t,
+                                                     glofnd_anchor *)) {
+    glofnd_anchor *rows = malloc((size_t)n * sizeof *rows);
+    FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)n);
+    const glofnd_status status = move(err, s, side, id, n, rows);
+    free(rows);
+    return status;
+}
+
+glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n) {
+    return with_rows(err, copy_of(s), side, id, n, borrow);
+}
+
+glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n) {
+    return with_rows(err, s, side, id, n, give_back);
+}
+
+/* ----- ring ----- */
+
+/* The ring of recent unit embeddings that the learner RING compares with: pushed by steps, read and replaced. */
+
+static void ring_set(gf_ring *ring, int64_t dim, int64_t slot, const float *row, int64_t id) {
+    float *dst = ring->rows + slot * dim;
+    if (row) memcpy(dst, row, (size_t)dim * sizeof *dst);
+    else memset(dst, 0, (size_t)dim * sizeof *dst);
+    ring->id[slot] = row ? id : -1;
+}
+
+void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n) {
+    const int64_t capacity = s->spec.ring_rows, dim = s->spec.ring_dim;
+    if (capacity == 0 || n <= 0) return;
+    const int64_t skip = n > capacity ? n - capacity : 0; /* these would be overwritten by later ones of the same call */
+    for (int64_t i = skip; i < n; i++) {
+        const int64_t slot = (s->ring_head + i) % capacity;
+        for (int side = 0; side < s->spec.modalities; side++) {
+            ring_set(&s->ring[side], dim, slot, rows[side] ? rows[side] + i * ld : NULL, id[i]);
+        }
+    }
+    s->ring_head = (s->ring_head + n) % capacity;
+    s->ring_count = s->ring_count + n < capacity ? s->ring_count + n : capacity;
+}
+
+/* ----- as arrays, the oldest first ----- */
+
+static glofnd_status check_arrays(gf_error *err, const glofnd_store *s, int64_t n, const int64_t *id, const float *a,
+                                  const float *b) {
+    if (n == 0) return GLOFND_OK;
+    FAIL_IF(err, !id || !a || (s->spec.modalities == 2 && !b), GLOFND_E_ARGUMENT, "%s is NULL", !id ? "id" : !a ? "a" : "b");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_store(gf_error *err, const glofnd_store *s) {
+    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
+    FAIL_IF(err, s->spec.ring_rows == 0, GLOFND_E_ARGUMENT, "the store has no ring; only the learner ring has one");
+    return GLOFND_OK;
+}
+
+/* Slot of the k-th oldest embedding. */
+static int64_t slot_of(const glofnd_store *s, int64_t k) {
+    const int64_t first = s->ring_count < s->spec.ring_rows ? 0 : s->ring_head;
+    return (first + k) % s->spec.ring_rows;
+}
+
+static glofnd_status get(gf_error *err, const glofnd_store *s, int64_t *id, float *const rows[2]) {
+    const size_t dim = (size_t)s->spec.ring_dim;
+    if (s->device) TRY(gf_store_pull_shared(err, s));
+    TRY(check_arrays(err, s, s->ring_count, id, rows[0], rows[1]));
+    for (int64_t k = 0; k < s->ring_count; k++) {
+        const size_t slot = (size_t)slot_of(s, k);
+        id[k] = s->ring[0].id[slot];
+        for (int side = 0; side < s->spec.modalities; side++)
+            memcpy(rows[side] + (size_t)k * dim, s->ring[side].rows + slot * dim, dim * sizeof(float));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ring_get(glofnd_ctx *c, const glofnd_store *s, int64_t *id, float *a, float *b) {
+    float *const rows[2] = {a, b};
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check_store(&c->err, s));
+    gf_store_lock(s);
+    const glofnd_status status = get(&c->err, s, id, rows);
+    gf_store_unlock(s);
+    return status;
+}
+
+static glofnd_status check_rows(gf_error *err, const char *name, const float *rows, int64_t n, int64_t dim) {
+    for (int64_t i = 0; i < n * dim; i++)
+        FAIL_IF(err, !isfinite(rows[i]), GLOFND_E_NUMERIC, "%s: row %lld is not finite", name, (long long)(i / dim));
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ring_put(glofnd_ctx *c, glofnd_store *s, int64_t n, const int64_t *id, const float *a, const float *b) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    gf_error *err = &c->err;
+    TRY(check_store(err, s));
+    FAIL_IF(err, n < 0 || n > s->spec.ring_rows, GLOFND_E_ARGUMENT, "n is %lld; the ring holds 0 .. %lld embeddings",
+            (long long)n, (long long)s->spec.ring_rows);
+    TRY(check_arrays(err, s, n, id, a, b));
+    for (int64_t i = 0; i < n; i++)
+        FAIL_IF(err, id[i] < -1, GLOFND_E_INDEX, "id[%lld] is %lld; allowed: -1 for none, 0 and more", (long long)i,
+                (long long)id[i]);
+    TRY(check_rows(err, "a", a, n, s->spec.ring_dim));
+    if (s->spec.modalities == 2) TRY(check_rows(err, "b", b, n, s->spec.ring_dim));
+    const float *const rows[2] = {a, s->spec.modalities == 2 ? b : NULL};
+    glofnd_status status = GLOFND_OK;
+    gf_store_lock(s);
+    if (s->device) status = gf_store_pull_shared(err, s); /* the shared rows stay */
+    if (status == GLOFND_OK) {
+        s->ring_head = s->ring_count = 0;
+        gf_store_ring_push(s, rows, s->spec.ring_dim, id, n);
+        if (s->device) status = gf_store_push_shared(err, s);
+    }
+    gf_store_unlock(s);
+    return status;
+}
+
+/* ----- bank ----- */
+
+/* Rows of the bank, the averages of similarity BANK, in and out of a store. */
+
+/* ----- in memory ----- */
+
+static size_t offset_of(const glofnd_store *s, int side) {
+    return gf_bank_offset(s->spec.modalities, s->spec.temperatures, s->spec.bank_dim, side);
+}
+
+void gf_store_bank_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, uint16_t *rows) {
+    const int64_t dim = s->spec.bank_dim;
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char record[GF_STORE_MAX_RECORD];
+        gf_store_read_record(s, id[i], record);
+        memcpy(rows + i * dim, record + offset_of(s, side), sizeof *rows * (size_t)dim);
+    }
+}
+
+void gf_store_bank_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const uint16_t *rows) {
+    const int64_t dim = s->spec.bank_dim;
+    for (int64_t i = 0; i < n; i++) {
+        gf_store_mark(s, id[i], 1);
+        memcpy(s->records + (size_t)id[i] * s->record_bytes + offset_of(s, side), rows + i * dim, sizeof *rows * (size_t)dim);
+    }
+}
+
+/* ----- on a device: whole records through the host ----- */
+
+static glofnd_status move_on_device(gf_error *err, const glofnd_store *s, int put, int side, const int64_t *id, int64_t n,
+                                    uint16_t *rows, unsigned char *records) {
+    const size_t bytes = sizeof *rows * (size_t)s->spec.bank_dim;
+    TRY(s->device->store_rows(err, s->on, 0, id, n, records));
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char *at = records + (size_t)i * s->record_bytes + offset_of(s, side);
+        if (put) memcpy(at, rows + i * s->spec.bank_dim, bytes);
+        else memcpy(rows + i * s->spec.bank_dim, at, bytes);
+    }
+    return put ? s->device->store_rows(err, s->on, 1, id, n, records) : GLOFND_OK;
+}
+
+static glofnd_status on_device(gf_error *err, const glofnd_store *s, int put, int side, const int64_t *id, int64_t n,
+                               uint16_t *rows) {
+    unsigned char *records = (uint64_t)n <= SIZE_MAX / GF_STORE_MAX_RECORD ? malloc((size_t)n * s->record_bytes) : NULL;
+    FAIL_IF(err, !records, GLOFND_E_MEMORY, "no memory for %lld rows of the bank", (long long)n);
+    const glofnd_status status = move_on_device(err, s, put, side, id, n, rows, records);
+    free(records);
+    return status;
+}
+
+/* ----- calls ----- */
+
+int64_t glofnd_bank_dim(const glofnd_store *s) { return s ? s->spec.bank_dim : 0; }
+
+static glofnd_status check(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, const void *rows,
+                           int distinct) {
+    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
+    FAIL_IF(err, s->spec.bank_dim == 0, GLOFND_E_ARGUMENT, "the store has no bank: create it with similarity = bank");
+    FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
+    FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
+    FAIL_IF(err, side < 0 || side >= s->spec.modalities, GLOFND_E_ARGUMENT, "side is %d; the store has sides 0 .. %d", side,
+            (int)s->spec.modalities - 1);
+    if (!distinct) return gf_store_check_ids(err, s, "id", id, n, 0, NULL);
+    int64_t *scratch = (uint64_t)n <= SIZE_MAX / 32 ? malloc(2 * sizeof *scratch * (size_t)n + 1) : NULL;
+    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
+    const glofnd_status status = gf_store_check_ids(err, s, "id", id, n, 1, scratch);
+    free(scratch);
+    return status;
+}
+
+glofnd_status glofnd_bank_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, void *rows) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check(&c->err, s, side, id, n, rows, 0));
+    if (n == 0) return GLOFND_OK;
+    if (s->device) return on_device(&c->err, s, 0, side, id, n, rows);
+    gf_store_bank_gather(s, side, id, n, rows);
+    return GLOFND_OK;
+}
+
+/* Infinite numbers and NaN have all bits of the exponent set. */
+static glofnd_status check_finite(gf_error *err, const glofnd_store *s, int64_t n, const uint16_t *rows) {
+    const int64_t dim = s->spec.bank_dim;
+    for (int64_t i = 0; i < n * dim; i++)
+        FAIL_IF(err, (rows[i] & 0x7c00) == 0x7c00, GLOFND_E_NUMERIC, "row %lld of the bank is not finite at position %lld",
+                (long long)(i / dim), (long long)(i % dim));
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const void *rows) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check(&c->err, s, side, id, n, rows, 1));
+    if (n == 0) return GLOFND_OK;
+    TRY(check_finite(&c->err, s, n, rows));
+    if (s->device) return on_device(&c->err, s, 1, side, id, n, (uint16_t *)(uintptr_t)rows);
+    TRY(gf_store_prepare(&c->err, s, id, n));
+    gf_store_bank_scatter(s, side, id, n, rows);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side, const int64_t *id, int64_t n, void *rows) {
+    if (s->device) return s->device->store_bank(&c->err, c->on, s->on, put, side, s->spec.bank_dim, id, n, rows);
+    return put ? glofnd_bank_put(c, s, side, id, n, rows) : glofnd_bank_get(c, s, side, id, n, rows);
+}
+
+/* ----- remap ----- */
+
+/* The state of a store under new row numbers: the dataset has grown, shrunk or been reordered. */
+
+/* Records of one block. Records never seen are zero in the new store already. */
+static void move_block(const glofnd_store *from, int64_t block, const int64_t *to, glofnd_store *out) {
+    static const unsigned char never[GF_STORE_MAX_RECORD];
+    const int64_t first = block * GF_STORE_BLOCK, rows = gf_store_block_rows(from, block);
+    for (int64_t i = first; i < first + rows; i++) {
+        unsigned char record[GF_STORE_MAX_RECORD];
+        if (to[i] < 0) continue;
+        gf_store_read_record(from, i, record);
+        if (memcmp(record, never, from->record_bytes) == 0) continue;
+        gf_store_mark(out, to[i], 1);
+        memcpy(out->records + (size_t)to[i] * out->record_bytes, record, out->record_bytes);
+    }
+}
+
+/* Embeddings whose anchor is gone, or never had a row here, stay in the ring as negatives of all anchors, with id -1. */
+static int64_t ring_id(const glofnd_store *from, const int64_t *to, int64_t id) {
+    return id < 0 || id >= from->spec.n || to[id] < 0 ? -1 : to[id];
+}
+
+static void move_ring(const glofnd_store *from, const int64_t *to, glofnd_store *out) {
+    const size_t slots = (size_t)from->ring_count, dim = (size_t)from->spec.ring_dim;
+    for (int side = 0; slots > 0 && side < from->spec.modalities; side++) {
+        const gf_ring *a = &from->ring[side];
+        gf_ring *b = &out->ring[side];
+        memcpy(b->rows, a->rows, sizeof *b->rows * slots * dim);
+        for (size_t k = 0; k < slots; k++) b->id[k] = ring_id(from, to, a->id[k]);
+    }
+    out->ring_head = from->ring_head;
+    out->ring_count = from->ring_count;
+}
+
+glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out) {
+    gf_store_spec spec = from->spec;
+    spec.n = n;
+    TRY(gf_store_check_spec(err, &spec));
+    TRY(gf_store_new(err, &spec, NULL, out));
+    for (int64_t b = 0; b < gf_store_blocks(from); b++)
+        if (gf_bit(from->touched, b)) move_block(from, b, to, *out);
+    memcpy((*out)->shared, from->shared, sizeof from->shared);
+    move_ring(from, to, *out);
     return GLOFND_OK;
 }

@@ -5,7 +5,7 @@
  * chain of fused multiply-adds, whose bits depend neither on the strip nor on which of the two embeddings is the row.
  *
  * glofnd_exact_thresholds() and the selections of the training step do not use this sweep: their rows come from the step's workspace,
- * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same
+ * row-major and padded, and the step must not allocate. They read the same product (cpu/cpu_passes.c), hence the same
  * bits.
  */
 #pragma once

@@ -45,7 +45,7 @@ static __device__ int block_sum(int x, int *shared) {
     return sum;
 }
 
-/* The wanted rank of a row: as on the CPU, util/array.c and cpu_select.c. */
+/* The wanted rank of a row: as on the CPU, util/array.c and cpu_passes.c. */
 static __device__ int rank_of(const select_args &a, int count) {
     int64_t best = a.best;
     if (a.by_id) best = a.round_up ? int64_t(ceil(a.alpha * double(count) * (1.0 - 1e-14))) : llround(a.alpha * double(count));
