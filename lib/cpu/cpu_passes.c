@@ -1,5 +1,5 @@
 /* cpu_passes.c - the passes of a step over all pairs, on the CPU: embeddings, tiles and their order, then count, mark, sum, close,
- * gradient and mask. Selections are in cpu_select.c, what is done with one tile in kernels/tile.c. */
+ * gradient and mask, at last selections. What is done with one tile is in kernels/tile.c. */
 #include "cpu/cpu_passes.h"
 
 #include <math.h>
@@ -29,39 +29,33 @@ typedef struct embed_job {
 
 #define UNIT_TOLERANCE 4e-3 /* rounding to bf16 moves a length by up to 2^-8 */
 
-static void note_bad(embed_job *job, int64_t r) {
-    int64_t seen = atomic_load(&job->bad);
-    while (r < seen && !atomic_compare_exchange_weak(&job->bad, &seen, r)) {}
-}
-
-static void embed_row(embed_job *job, int64_t r) {
-    const gf_embed *e = job->e;
-    const int64_t at = job->first + r * job->step;
-    float *z = e->row + at * e->ld;
-    const float *h = gf_source_row(job->h, r);
-    double square = 0.0;
-    if (job->h->dtype != GLOFND_F32) {
-        gf_dtype_to_float(job->h->dtype, z, gf_source_row(job->h, r), e->dim);
-        h = z;
-    }
-    for (int64_t i = 0; i < e->dim; i++) square += (double)h[i] * (double)h[i];
-    const double length = sqrt(square);
-    if (!isfinite(square) || (!job->normalize && fabs(length - 1.0) > UNIT_TOLERANCE)) {
-        note_bad(job, r);
-        return;
-    }
-    const double norm = job->normalize ? fmax(length, 1e-12) : 1.0;
-    if (job->norm) job->norm[at] = (float)norm;
-    for (int64_t i = 0; i < e->dim; i++) z[i] = (float)((double)h[i] / norm);
-    memset(z + e->dim, 0, sizeof(float) * (size_t)(e->ld - e->dim));
-}
-
 #define EMBED_ROWS 64 /* rows per task */
 
 static void embed_task(void *arg, int64_t task, int thread) {
     embed_job *job = arg;
+    const gf_embed *e = job->e;
     (void)thread;
-    for (int64_t r = task * EMBED_ROWS; r < job->rows && r < (task + 1) * EMBED_ROWS; r++) embed_row(job, r);
+    for (int64_t r = task * EMBED_ROWS; r < job->rows && r < (task + 1) * EMBED_ROWS; r++) {
+        const int64_t at = job->first + r * job->step;
+        float *z = e->row + at * e->ld;
+        const float *h = gf_source_row(job->h, r);
+        double square = 0.0;
+        if (job->h->dtype != GLOFND_F32) {
+            gf_dtype_to_float(job->h->dtype, z, h, e->dim);
+            h = z;
+        }
+        for (int64_t i = 0; i < e->dim; i++) square += (double)h[i] * (double)h[i];
+        const double length = sqrt(square);
+        if (!isfinite(square) || (!job->normalize && fabs(length - 1.0) > UNIT_TOLERANCE)) {
+            int64_t seen = atomic_load(&job->bad);
+            while (r < seen && !atomic_compare_exchange_weak(&job->bad, &seen, r)) {}
+        } else {
+            const double norm = job->normalize ? fmax(length, 1e-12) : 1.0;
+            if (job->norm) job->norm[at] = (float)norm;
+            for (int64_t i = 0; i < e->dim; i++) z[i] = (float)((double)h[i] / norm);
+            memset(z + e->dim, 0, sizeof(float) * (size_t)(e->ld - e->dim));
+        }
+    }
 }
 
 int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
@@ -457,39 +451,19 @@ int gf_cpu_rounding_pays(int64_t cols, int64_t dim) {
 
 /* rows as integers */
 
-static void round_row(const gf_select *p, int64_t r) {
-    const gf_rounded *x = &p->rounded;
-    const int64_t words = (p->q->dim + 1) / 2;
-    uint32_t *row = x->row + r * x->ld, *col = x->col + r / GF_PANEL * GF_PANEL * words + r % GF_PANEL;
-    x->step[r] = gf_int16_round(row, 1, p->q->row + r * p->q->ld, p->q->dim, 1.0, &x->lost[r]);
-    for (int64_t w = 0; w < words; w++) col[w * GF_PANEL] = row[w];
-}
-
 static void round_rows_of_panel(void *arg, int64_t panel, int thread) {
     (void)thread;
-    for (int64_t r = panel * GF_PANEL; r < (panel + 1) * GF_PANEL; r++) round_row(arg, r);
-}
-
-static float round_rows(const gf_select *p) {
-    float lost = 0.0f;
-    gf_parallel(p->threads, gf_pad(p->q->rows) / GF_PANEL, round_rows_of_panel, (void *)(uintptr_t)p);
-    for (int64_t r = 0; r < p->q->rows; r++) lost = GF_MAX(lost, p->rounded.lost[r]);
-    return lost;
-}
-
-static float rounded_error(const gf_select *p, int64_t r, float lost_max) {
-    return gf_int16_error(p->rounded.lost[r], lost_max, p->q->dim);
+    const gf_select *p = arg;
+    const gf_rounded *x = &p->rounded;
+    const int64_t words = (p->q->dim + 1) / 2;
+    for (int64_t r = panel * GF_PANEL; r < (panel + 1) * GF_PANEL; r++) {
+        uint32_t *row = x->row + r * x->ld, *col = x->col + r / GF_PANEL * GF_PANEL * words + r % GF_PANEL;
+        x->step[r] = gf_int16_round(row, 1, p->q->row + r * p->q->ld, p->q->dim, 1.0, &x->lost[r]);
+        for (int64_t w = 0; w < words; w++) col[w * GF_PANEL] = row[w];
+    }
 }
 
 /* the result of a row */
-
-/* Positions in list r of the values that reach `low`; the scratch of a thread has room for all of them. */
-static int candidates_of(const gf_select *p, int64_t r, float low, int32_t *at) {
-    const gf_lists *x = &p->lists;
-    int n = gf_cpu_kernels_get()->tile->reach(at, x->value + r * x->capacity, (int)gf_pad(x->count[r]), low, NULL);
-    while (n > 0 && at[n - 1] >= x->count[r]) n--; /* what lies behind the list */
-    return n;
-}
 
 static void compute_floats(const gf_select *p, int64_t r, const int32_t *column, int64_t n, float *out) {
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
@@ -510,8 +484,10 @@ static int settle_rounded(const gf_select *p, int64_t r, float error, int thread
     int64_t above, n = 0;
     const float last = ops->between(value, x->count[r], p->best, 0.0, &above), low = last - 2.0f * error;
     if (low <= x->limit[r]) return 0;
-    const int found = candidates_of(p, r, low, at);
-    float before = above == p->best - 1 ? INFINITY : last; /* the (best-1)-th: the next larger value, or an equal one */
+    /* Positions in list r of the values that reach `low`; the scratch of a thread has room for all of them. */
+    int found = gf_cpu_kernels_get()->tile->reach(at, x->value + r * x->capacity, (int)gf_pad(x->count[r]), low, NULL);
+    while (found > 0 && at[found - 1] >= x->count[r]) found--; /* what lies behind the list */
+    float before = above == p->best - 1 ? INFINITY : last;     /* the (best-1)-th: the next larger value, or an equal one */
     for (int i = 0; above == p->best - 1 && i < found; i++)
         if (value[at[i]] > last && value[at[i]] < before) before = value[at[i]];
     above = 0;
@@ -540,8 +516,6 @@ static double sampled_columns(int64_t cols) {
     return fmin(fmax((double)cols / SHARE, SAMPLE_MIN * GF_PANEL), SAMPLE_MAX * GF_PANEL);
 }
 
-static int panels_of(int64_t cols) { return (int)(sampled_columns(cols) / GF_PANEL + 0.5); }
-
 /* The limit is the so-many-th largest of the sample. Of `best` in `cols`, x fall into it on average, as a Poisson variable: more
  * than x + 4 sqrt(x) + 2 do so rarely. */
 static double rank_of(double x) { return x + 4.0 * sqrt(x) + 2.0; }
@@ -559,22 +533,7 @@ int64_t gf_cpu_lists_capacity(int64_t cols, double alpha, int64_t best, int64_t 
 
 /* limits from a sample of the columns */
 
-/* First column of panel n of the sample: they lie at equal distances. */
-static int64_t sampled_panel(const gf_select *p, int n, int panels) {
-    return n * (gf_pad(p->k->rows) / GF_PANEL) / panels * GF_PANEL;
-}
-
 #define NO_PAIR -2.0f /* below every similarity */
-
-/* Where there is no pair in the similarities of row r with the panel from column c0. */
-static void blank_row(const gf_select *p, int64_t r, int64_t c0, float *row) {
-    for (int64_t c = p->k->rows; c < c0 + GF_PANEL; c++)
-        if (c >= c0) row[c - c0] = NO_PAIR;
-    if (p->shift < 0) return;
-    const int64_t first = (p->q0 + r) >> p->shift << p->shift;
-    for (int64_t c = first; c < first + (INT64_C(1) << p->shift); c++)
-        if (c >= c0 && c < c0 + GF_PANEL) row[c - c0] = NO_PAIR;
-}
 
 typedef struct list_job {
     const gf_select *select;
@@ -583,22 +542,35 @@ typedef struct list_job {
 } list_job;
 
 /* Of the similarities of row r: 0, if they are of floats. */
-static float error_of(const list_job *w, int64_t r) { return w->rounded ? rounded_error(w->select, r, w->lost_max) : 0.0f; }
+static float error_of(const list_job *w, int64_t r) {
+    return w->rounded ? gf_int16_error(w->select->rounded.lost[r], w->lost_max, w->select->q->dim) : 0.0f;
+}
 
 static void set_limits(void *arg, int64_t task, int thread) {
     const list_job *w = arg;
     const gf_select *p = w->select;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
-    const int panels = panels_of(p->k->rows);
+    const int panels = (int)(sampled_columns(p->k->rows) / GF_PANEL + 0.5);
     const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)p->k->rows));
     const size_t ld = SAMPLE_MAX * GF_PANEL;
     const int64_t r0 = task * GF_PANEL;
     float *s = select_scratch_of(p, thread);
     for (int n = 0; n < panels; n++) {
-        const int64_t c0 = sampled_panel(p, n, panels);
+        /* First column of panel n of the sample: they lie at equal distances. */
+        const int64_t c0 = n * (gf_pad(p->k->rows) / GF_PANEL) / panels * GF_PANEL;
         if (w->rounded) gf_tile_rounded(s + n * GF_PANEL, ld, &p->rounded, p->k->dim, r0, c0, GF_PANEL, GF_PANEL);
         else gf_tile_similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
-        for (int64_t r = 0; r < GF_PANEL; r++) blank_row(p, r0 + r, c0, s + (size_t)r * ld + n * GF_PANEL);
+        for (int64_t r = 0; r < GF_PANEL; r++) {
+            /* Where there is no pair in the similarities of row r with the panel from column c0. */
+            float *row = s + (size_t)r * ld + n * GF_PANEL;
+            for (int64_t c = p->k->rows; c < c0 + GF_PANEL; c++)
+                if (c >= c0) row[c - c0] = NO_PAIR;
+            if (p->shift >= 0) {
+                const int64_t first = (p->q0 + (r0 + r)) >> p->shift << p->shift;
+                for (int64_t c = first; c < first + (INT64_C(1) << p->shift); c++)
+                    if (c >= c0 && c < c0 + GF_PANEL) row[c - c0] = NO_PAIR;
+            }
+        }
     }
     for (int64_t r = 0; r < GF_PANEL; r++) {
         int64_t above;
@@ -687,33 +659,6 @@ static void settle(void *arg, int64_t task, int thread) {
         p->value[r] = gf_cpu_kernels_get()->tile->between(x->value + r * x->capacity, x->count[r], p->best, p->fraction, &above);
         if (p->tie && (p->tie[r] = last_column(x, r, p->value[r], p->best - above)) < 0) x->count[r] = -1;
     }
-}
-
-static void select_from_lists(const gf_select *p) {
-    const int64_t tasks = (p->q->rows + GF_PANEL - 1) / GF_PANEL;
-    const gf_pass pairs = {
-        .q = *p->q,
-        .k = *p->k,
-        .q0 = p->q0,
-        .shift = p->shift,
-        .symmetric = p->symmetric,
-        .col_role = p->symmetric,
-        .flags = p->tiles ? GF_KEEP_TILES : 0,
-        .tile = p->tile,
-        .tiles = p->tiles,
-        .scratch = p->tile_scratch,
-        .threads = p->threads,
-    };
-    list_job lists = {.select = p};
-    if (p->rounded.row && p->symmetric && p->lists.column && !p->tie && !p->tiles && !p->q->row16) {
-        lists.rounded = &p->rounded;
-        lists.lost_max = round_rows(p);
-    }
-    memset(p->lists.count, 0, sizeof *p->lists.count * (size_t)p->q->rows);
-    gf_parallel(p->threads, tasks, set_limits, &lists);
-    gf_sweep w = {.pairs = &pairs, .visit = collect_visit, .job = &lists, .rounded = lists.rounded};
-    gf_sweep_run(&w, p->symmetric);
-    gf_parallel(p->threads, tasks, settle, &lists);
 }
 
 /* ----- rows in chunks of columns ----- */
@@ -830,6 +775,33 @@ static void smallest_rows(void *arg, int64_t task, int thread) {
 void gf_cpu_select(const gf_select *p) {
     const int64_t tasks = (p->q->rows + ROWS - 1) / ROWS;
     const int lists = p->lists.capacity > 0 && !p->smallest;
-    if (lists) select_from_lists(p);
+    if (lists) {
+        const gf_pass pairs = {
+            .q = *p->q,
+            .k = *p->k,
+            .q0 = p->q0,
+            .shift = p->shift,
+            .symmetric = p->symmetric,
+            .col_role = p->symmetric,
+            .flags = p->tiles ? GF_KEEP_TILES : 0,
+            .tile = p->tile,
+            .tiles = p->tiles,
+            .scratch = p->tile_scratch,
+            .threads = p->threads,
+        };
+        list_job job = {.select = p};
+        if (p->rounded.row && p->symmetric && p->lists.column && !p->tie && !p->tiles && !p->q->row16) {
+            job.rounded = &p->rounded;
+            float lost = 0.0f;
+            gf_parallel(p->threads, gf_pad(p->q->rows) / GF_PANEL, round_rows_of_panel, (void *)(uintptr_t)p);
+            for (int64_t r = 0; r < p->q->rows; r++) lost = GF_MAX(lost, p->rounded.lost[r]);
+            job.lost_max = lost;
+        }
+        memset(p->lists.count, 0, sizeof *p->lists.count * (size_t)p->q->rows);
+        gf_parallel(p->threads, tasks, set_limits, &job);
+        gf_sweep w = {.pairs = &pairs, .visit = collect_visit, .job = &job, .rounded = job.rounded};
+        gf_sweep_run(&w, p->symmetric);
+        gf_parallel(p->threads, tasks, settle, &job);
+    }
     gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : lists ? select_rest : select_rows, (void *)(uintptr_t)p);
 }

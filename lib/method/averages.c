@@ -100,19 +100,6 @@ typedef struct search_job {
     int64_t k;
 } search_job;
 
-/* The new averages as the store will have them, and zeros up to a whole panel of rows. */
-static void round_anchors(const gf_step *step) {
-    const gf_side *side = &step->ws->side[0];
-    const int64_t dim = step->plan.dim, rows = step->plan.rows;
-    float *anchor = step->ws->near.anchor;
-    for (int64_t a = 0; a < rows; a++)
-        for (int64_t j = 0; j < dim; j++) {
-            const float x = side->bank.row[(step->batch->row0 + a) * step->plan.per_sample * side->bank.ld + j];
-            anchor[a * dim + j] = gf_f16_to_float(gf_f16_from_float(x));
-        }
-    memset(anchor + rows * dim, 0, sizeof *anchor * (size_t)((gf_pad(rows) - rows) * dim));
-}
-
 /* panels [STORE_ROWS / GF_PANEL][dim][GF_PANEL] = the averages of `n` rows of the store; zeros after them. */
 static void pack_rows(const search_job *job, const int64_t *slot, int64_t n, uint16_t *rows, float *panels) {
     const int64_t dim = job->step->plan.dim;
@@ -153,30 +140,6 @@ static void search_block(void *arg, int64_t task, int thread) {
     }
 }
 
-static void merge_lists(const gf_step *step, int64_t k) {
-    const int64_t size = step->plan.rows * k;
-    gf_neighbour *list = step->ws->near.list;
-    for (int64_t thread = 1; thread < step->ws->shape.threads; thread++)
-        for (int64_t x = 0; x < size; x++) {
-            const gf_neighbour *y = &list[thread * size + x];
-            gf_neighbour_insert(list + x / k * k, (int)k, y->s, y->slot);
-        }
-}
-
-/* The nearest neighbour of every anchor of the batch. Those of other ranks count only where some anchors are not attracted: they
- * come by a sum in which all others are zeros. */
-static glofnd_status share_nearest(gf_step *step, int64_t k) {
-    gf_near *near = &step->ws->near;
-    const int64_t cols = step->plan.cols;
-    memset(near->nearest, 0, sizeof *near->nearest * (size_t)cols);
-    for (int64_t a = 0; a < step->plan.rows; a++) near->nearest[step->batch->row0 + a] = near->list[a * k];
-    if (step->plan.one_rank || step->plan.o.neighbour_share >= 1.0) return GLOFND_OK;
-    for (int64_t a = 0; a < cols; a++) near->sum[a] = (double)near->nearest[a].s;
-    TRY(gf_step_sum_ranks(step, near->sum, (int)cols));
-    for (int64_t a = 0; a < cols; a++) near->nearest[a].s = (float)near->sum[a];
-    return GLOFND_OK;
-}
-
 /* c_a, and the sum of z . c_a over the rows of the anchor. */
 static void pull_anchor(gf_step *step, int64_t a, int64_t k) {
     const gf_side *side = &step->ws->side[0];
@@ -208,11 +171,36 @@ glofnd_status gf_neighbours_find(gf_step *step) {
     const int64_t n = step->store->spec.n, k = step->plan.o.neighbours;
     search_job job = {step, gf_neighbour_first(&step->plan.o, n, step->batch->id[0], step->batch->epoch),
                       gf_neighbour_count(&step->plan.o, n), k};
-    round_anchors(step);
+    /* The new averages as the store will have them, and zeros up to a whole panel of rows. */
+    const gf_side *side = &step->ws->side[0];
+    const int64_t dim = step->plan.dim, rows = step->plan.rows;
+    float *anchor = step->ws->near.anchor;
+    for (int64_t a = 0; a < rows; a++)
+        for (int64_t j = 0; j < dim; j++) {
+            const float x = side->bank.row[(step->batch->row0 + a) * step->plan.per_sample * side->bank.ld + j];
+            anchor[a * dim + j] = gf_f16_to_float(gf_f16_from_float(x));
+        }
+    memset(anchor + rows * dim, 0, sizeof *anchor * (size_t)((gf_pad(rows) - rows) * dim));
     memset(step->ws->near.list, 0, sizeof *step->ws->near.list * (size_t)(step->ws->shape.threads * step->plan.rows * k));
     gf_parallel((int)step->ws->shape.threads, (job.count + STORE_ROWS - 1) / STORE_ROWS, search_block, &job);
-    merge_lists(step, k);
-    TRY(share_nearest(step, k));
+    const int64_t size = step->plan.rows * k;
+    gf_neighbour *list = step->ws->near.list;
+    for (int64_t thread = 1; thread < step->ws->shape.threads; thread++)
+        for (int64_t x = 0; x < size; x++) {
+            const gf_neighbour *y = &list[thread * size + x];
+            gf_neighbour_insert(list + x / k * k, (int)k, y->s, y->slot);
+        }
+    /* The nearest neighbour of every anchor of the batch. Those of other ranks count only where some anchors are not attracted: they
+ * come by a sum in which all others are zeros. */
+    gf_near *near = &step->ws->near;
+    const int64_t cols = step->plan.cols;
+    memset(near->nearest, 0, sizeof *near->nearest * (size_t)cols);
+    for (int64_t a = 0; a < step->plan.rows; a++) near->nearest[step->batch->row0 + a] = near->list[a * k];
+    if (!step->plan.one_rank && !(step->plan.o.neighbour_share >= 1.0)) {
+        for (int64_t a = 0; a < cols; a++) near->sum[a] = (double)near->nearest[a].s;
+        TRY(gf_step_sum_ranks(step, near->sum, (int)cols));
+        for (int64_t a = 0; a < cols; a++) near->nearest[a].s = (float)near->sum[a];
+    }
     for (int64_t a = 0; a < step->plan.rows; a++) pull_anchor(step, a, k);
     step->ws->near.key = key_of(step->batch);
     return GLOFND_OK;

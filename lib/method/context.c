@@ -92,27 +92,6 @@ static void lay_embed(cursor *at, gf_embed *e, int64_t rows, int64_t dim, int64_
     TAKE(at, e->col, packed && rows ? gf_pad(rows) * dim : 0);
 }
 
-/* Rounded copies, where products are of bf16 numbers. */
-static void lay_bf16(cursor *at, gf_embed *e) {
-    e->ld16 = gf_cpu_embed_ld16(e->dim);
-    TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
-    TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
-    TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
-}
-
-static void lay_sums(cursor *at, gf_side *side, const gf_shape *s) {
-    const int64_t n = s->own + SLACK;
-    gf_sum_in *in = &side->limits;
-    gf_sum_out *out = &side->sums;
-    TAKE(at, in->inv_tau, n), TAKE(at, in->lo, n), TAKE(at, in->hi, n), TAKE(at, in->mid, n), TAKE(at, in->tie, n);
-    in->marks_ld = gf_pad(s->all) / 32;
-    TAKE(at, in->marks, s->marks ? in->marks_ld * n : 0);
-    TAKE(at, out->peak, n), TAKE(at, out->sum, n), TAKE(at, out->moment, n), TAKE(at, out->flagged_s, n);
-    TAKE(at, out->kept, n), TAKE(at, out->window_n, n), TAKE(at, out->window_le, n), TAKE(at, out->above, n);
-    TAKE(at, out->window, s->window_cap * n);
-    TAKE(at, side->detector_kept, s->own), TAKE(at, side->floor, n), TAKE(at, side->equals, n);
-}
-
 static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     const int64_t n = s->all + SLACK, own = s->own + SLACK;
     gf_grad_in *in = &side->weights;
@@ -126,37 +105,50 @@ static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t l
     TAKE(at, side->pos, n);
 }
 
-static void lay_rounded(cursor *at, gf_rounded *x, int64_t rows, int64_t dim) {
-    x->ld = gf_cpu_embed_ld16(dim);
-    TAKE(at, x->row, (gf_pad(rows) + SLACK) * x->ld);
-    TAKE(at, x->col, gf_pad(rows) * ((dim + 1) / 2));
-    TAKE(at, x->step, gf_pad(rows) + SLACK), TAKE(at, x->lost, gf_pad(rows) + SLACK);
-}
-
-/* Lists of candidates; they come before the sums, when the windows are not in use yet. */
-static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
-    const int64_t n = s->list_cap > 0 ? s->own + SLACK : 0;
-    gf_lists *x = &side->lists;
-    x->capacity = s->learns && s->list_cap > 0 ? s->window_cap : s->list_cap;
-    TAKE(at, x->count, n), TAKE(at, x->limit, n);
-    if (s->learns) x->value = side->sums.window;
-    else TAKE(at, x->value, s->list_cap * n);
-    TAKE(at, x->column, s->topk || s->rounds ? s->list_cap * n : 0);
-    if (s->rounds) lay_rounded(at, &side->rounded, s->all, s->dim);
-}
-
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
-    if (s->bf16 && !s->topk) lay_bf16(at, &side->z); /* a top k ranks, so it takes all digits */
+    if (s->bf16 && !s->topk) {
+        /* Rounded copies, where products are of bf16 numbers. */
+        gf_embed *e = &side->z;
+        e->ld16 = gf_cpu_embed_ld16(e->dim);
+        TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
+        TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
+        TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
+    } /* a top k ranks, so it takes all digits */
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
-    lay_sums(at, side, s);
+    const int64_t n = s->own + SLACK;
+    gf_sum_in *in = &side->limits;
+    gf_sum_out *out = &side->sums;
+    TAKE(at, in->inv_tau, n), TAKE(at, in->lo, n), TAKE(at, in->hi, n), TAKE(at, in->mid, n), TAKE(at, in->tie, n);
+    in->marks_ld = gf_pad(s->all) / 32;
+    TAKE(at, in->marks, s->marks ? in->marks_ld * n : 0);
+    TAKE(at, out->peak, n), TAKE(at, out->sum, n), TAKE(at, out->moment, n), TAKE(at, out->flagged_s, n);
+    TAKE(at, out->kept, n), TAKE(at, out->window_n, n), TAKE(at, out->window_le, n), TAKE(at, out->above, n);
+    TAKE(at, out->window, s->window_cap * n);
+    TAKE(at, side->detector_kept, s->own), TAKE(at, side->floor, n), TAKE(at, side->equals, n);
     lay_gradient(at, side, s, ld);
     TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->row_id, s->own);
-    lay_lists(at, side, s);
+    /* Lists of candidates; they come before the sums, when the windows are not in use yet. */
+    const int64_t listed = s->list_cap > 0 ? s->own + SLACK : 0;
+    gf_lists *x = &side->lists;
+    x->capacity = s->learns && s->list_cap > 0 ? s->window_cap : s->list_cap;
+    TAKE(at, x->count, listed), TAKE(at, x->limit, listed);
+    if (s->learns) x->value = side->sums.window;
+    else TAKE(at, x->value, s->list_cap * listed);
+    TAKE(at, x->column, s->topk || s->rounds ? s->list_cap * listed : 0);
+    if (s->rounds) {
+        gf_rounded *rounded = &side->rounded;
+        const int64_t rows = s->all;
+        const int64_t dim = s->dim;
+        rounded->ld = gf_cpu_embed_ld16(dim);
+        TAKE(at, rounded->row, (gf_pad(rows) + SLACK) * rounded->ld);
+        TAKE(at, rounded->col, gf_pad(rows) * ((dim + 1) / 2));
+        TAKE(at, rounded->step, gf_pad(rows) + SLACK), TAKE(at, rounded->lost, gf_pad(rows) + SLACK);
+    }
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
 
@@ -219,28 +211,26 @@ glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes) {
     return GLOFND_OK;
 }
 
-static glofnd_status grow(glofnd_ctx *c, const gf_shape *shape, size_t bytes) {
-    gf_workspace *ws = c->ws;
-    FAIL_IF(&c->err, ws->borrowed, GLOFND_E_MEMORY,
-            "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
-            (long long)shape->rows, (long long)shape->cols, (long long)shape->dim, bytes, ws->bytes);
-    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    FAIL_IF(&c->err, !block, GLOFND_E_MEMORY, "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
-            bytes, (long long)shape->rows, (long long)shape->cols, (long long)shape->dim);
-    gf_prefer_huge_pages(block, bytes);
-    drop_block(ws);
-    ws->block = block;
-    ws->bytes = bytes;
-    return GLOFND_OK;
-}
-
 glofnd_status gf_workspace_lay_out(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
     _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
     if (c->ws && !smaller_too && memcmp(&c->ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
     gf_workspace plan = {0};
     const size_t bytes = smaller_too ? gf_workspace_bytes(shape) : lay(&plan, shape, NULL);
     TRY(get_workspace(c));
-    if (bytes > c->ws->bytes) TRY(grow(c, shape, bytes));
+    if (bytes > c->ws->bytes) {
+        gf_workspace *ws = c->ws;
+        FAIL_IF(&c->err, ws->borrowed, GLOFND_E_MEMORY,
+                "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
+                (long long)shape->rows, (long long)shape->cols, (long long)shape->dim, bytes, ws->bytes);
+        void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        FAIL_IF(&c->err, !block, GLOFND_E_MEMORY,
+                "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)", bytes, (long long)shape->rows,
+                (long long)shape->cols, (long long)shape->dim);
+        gf_prefer_huge_pages(block, bytes);
+        drop_block(ws);
+        ws->block = block;
+        ws->bytes = bytes;
+    }
     c->ws->shape = *shape;
     memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling NaN */
     lay(c->ws, shape, c->ws->block);

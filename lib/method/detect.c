@@ -1,5 +1,5 @@
-/* detect.c - glofnd_detect_update and glofnd_detect_mask: thresholds learned from and applied to similarities of the caller. Plain loops; the
- * learner is that of the step.
+/* detect.c - detection outside of a step: glofnd_detect_update and glofnd_detect_mask, thresholds learned from and applied to
+ * similarities of the caller, in plain loops with the learner of the step; exact thresholds; groups of a batch for WCL.
  *
  * On a device the arrays of the caller are copied to the host, the loops run there, and results are copied back. These calls are
  * for inspection and for losses of the caller's own; steps never leave the device.
@@ -17,59 +17,6 @@
 
 static int is_negative(const glofnd_sims *q, int64_t r, int64_t c) {
     return q->negative ? q->negative[r * q->cols + c] != 0 : r != c;
-}
-
-static glofnd_status check_similarity(gf_error *err, const glofnd_sims *q, int v, int64_t r, int64_t c) {
-    const double s = (double)q->sim[(v * q->rows + r) * q->cols + c];
-    FAIL_IF(err, !isfinite(s), GLOFND_E_NUMERIC, "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v,
-            (long long)r, (long long)q->id[r], (long long)c);
-    FAIL_IF(err, fabs(s) > 1.001, GLOFND_E_ARGUMENT,
-            "sims.sim: view %d, row %lld, column %lld is %g; a cosine lies in [-1, 1] (was it divided by a temperature?)", v,
-            (long long)r, (long long)c, s);
-    return GLOFND_OK;
-}
-
-static glofnd_status check_rows(gf_error *err, const glofnd_sims *q) {
-    for (int64_t r = 0; r < q->rows; r++) {
-        int64_t n = 0;
-        for (int64_t c = 0; c < q->cols; c++) {
-            if (!is_negative(q, r, c)) continue;
-            n++;
-            for (int v = 0; v < q->views; v++) TRY(check_similarity(err, q, v, r, c));
-        }
-        FAIL_IF(err, n == 0, GLOFND_E_ARGUMENT, "sims.negative: row %lld has no negative", (long long)r);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int64_t *scratch) {
-    gf_error *err = &c->err;
-    const glofnd_detector d = c->o.detector;
-    FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities",
-            q->side, s->spec.modalities);
-    FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
-    FAIL_IF(err, d == GLOFND_DETECT_COMPONENTS, GLOFND_E_UNSUPPORTED,
-            "detector components makes groups of a batch of embeddings: call glofnd_step, or pass groups with detector groups");
-    FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,
-            "this detector needs sims.row_group and sims.col_group");
-    TRY(gf_store_check_ids(err, s, "sims.id", q->id, q->rows, 1, scratch));
-    return check_rows(err, q);
-}
-
-static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q) {
-    gf_error *err = &c->err;
-    FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
-    TRY(gf_struct_check(err, "sims", "glofnd_sims", q, sizeof *q, sizeof *q));
-    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
-            s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
-    FAIL_IF(
-        err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
-        "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
-    FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
-    FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
-    FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
-            "sims has %lld rows and %lld cols; both must be in 1..%d", (long long)q->rows, (long long)q->cols, INT32_MAX);
-    return GLOFND_OK;
 }
 
 /* ---- buffers of both calls ---- */
@@ -95,27 +42,62 @@ static glofnd_status fetch(glofnd_ctx *c, buffers *x, const void **array, size_t
     return GLOFND_OK;
 }
 
-static glofnd_status fetch_all(glofnd_ctx *c, buffers *x) {
-    glofnd_sims *q = &x->q;
-    const size_t rows = (size_t)q->rows, cols = (size_t)q->cols, views = (size_t)q->views;
-    TRY(fetch(c, x, (const void **)&q->sim, views * rows * cols, sizeof *q->sim));
-    TRY(fetch(c, x, (const void **)&q->negative, rows * cols, sizeof *q->negative));
-    TRY(fetch(c, x, (const void **)&q->id, rows, sizeof *q->id));
-    TRY(fetch(c, x, (const void **)&q->row_group, rows, sizeof *q->row_group));
-    return fetch(c, x, (const void **)&q->col_group, cols, sizeof *q->col_group);
-}
-
 /* Checks the arguments and allocates a row of values and scratch for the ids. */
 static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, buffers *x) {
     *x = (buffers){0};
-    TRY(check_call(c, s, q));
-    x->q = *q;
+    gf_error *err = &c->err;
+    FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
+    TRY(gf_struct_check(err, "sims", "glofnd_sims", q, sizeof *q, sizeof *q));
+    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
+    FAIL_IF(
+        err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
+        "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
+    FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
+    FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
+    FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
+            "sims has %lld rows and %lld cols; both must be in 1..%d", (long long)q->rows, (long long)q->cols, INT32_MAX);
+    glofnd_sims *sims = &x->q;
+    *sims = *q;
     x->plan = gf_plan_of(&c->o, &(gf_step_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch});
     x->values = malloc(sizeof(float) * (size_t)q->cols);
     x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
-    FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
-    if (c->device) TRY(fetch_all(c, x));
-    TRY(check_sims(c, s, &x->q, x->scratch));
+    FAIL_IF(err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
+    if (c->device) {
+        const size_t rows = (size_t)sims->rows, cols = (size_t)sims->cols, views = (size_t)sims->views;
+        TRY(fetch(c, x, (const void **)&sims->sim, views * rows * cols, sizeof *sims->sim));
+        TRY(fetch(c, x, (const void **)&sims->negative, rows * cols, sizeof *sims->negative));
+        TRY(fetch(c, x, (const void **)&sims->id, rows, sizeof *sims->id));
+        TRY(fetch(c, x, (const void **)&sims->row_group, rows, sizeof *sims->row_group));
+        TRY(fetch(c, x, (const void **)&sims->col_group, cols, sizeof *sims->col_group));
+    }
+    const glofnd_detector d = c->o.detector;
+    FAIL_IF(err, sims->side < 0 || sims->side >= s->spec.modalities, GLOFND_E_ARGUMENT,
+            "sims.side is %d; the store has %d modalities", sims->side, s->spec.modalities);
+    FAIL_IF(err, sims->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", sims->epoch);
+    FAIL_IF(err, d == GLOFND_DETECT_COMPONENTS, GLOFND_E_UNSUPPORTED,
+            "detector components makes groups of a batch of embeddings: call glofnd_step, or pass groups with detector groups");
+    FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!sims->row_group || !sims->col_group),
+            GLOFND_E_ARGUMENT, "this detector needs sims.row_group and sims.col_group");
+    TRY(gf_store_check_ids(err, s, "sims.id", sims->id, sims->rows, 1, x->scratch));
+    for (int64_t r = 0; r < sims->rows; r++) {
+        int64_t n = 0;
+        for (int64_t col = 0; col < sims->cols; col++) {
+            if (!is_negative(sims, r, col)) continue;
+            n++;
+            for (int v = 0; v < sims->views; v++) {
+                const double sim = (double)sims->sim[(v * sims->rows + r) * sims->cols + col];
+                FAIL_IF(err, !isfinite(sim), GLOFND_E_NUMERIC,
+                        "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v, (long long)r,
+                        (long long)sims->id[r], (long long)col);
+                FAIL_IF(
+                    err, fabs(sim) > 1.001, GLOFND_E_ARGUMENT,
+                    "sims.sim: view %d, row %lld, column %lld is %g; a cosine lies in [-1, 1] (was it divided by a temperature?)",
+                    v, (long long)r, (long long)col, sim);
+            }
+        }
+        FAIL_IF(err, n == 0, GLOFND_E_ARGUMENT, "sims.negative: row %lld has no negative", (long long)r);
+    }
     if (!c->device) return GLOFND_OK;
     gf_store_lock(s);
     x->locked = s;
@@ -278,27 +260,25 @@ static void mask_all(const glofnd_store *s, const buffers *x, uint8_t *keep, int
         }
 }
 
-/* Makes the results on the host and copies them to the device. */
-static glofnd_status mask_on_device(glofnd_ctx *c, const glofnd_store *s, const buffers *x, uint8_t *keep, int32_t *kept) {
-    const size_t rows = (size_t)x->q.views * (size_t)x->q.rows, pairs = rows * (size_t)x->q.cols;
-    uint8_t *here = malloc(pairs);
-    int32_t *count = malloc(rows * sizeof *count);
-    glofnd_status status = GLOFND_OK;
-    if (!here || !count) status = gf_fail(&c->err, GLOFND_E_MEMORY, "no memory for a mask of %zu pairs", pairs);
-    if (status == GLOFND_OK) {
-        mask_all(s, x, here, count);
-        status = c->device->copy(&c->err, c->on, keep, here, pairs);
-    }
-    if (status == GLOFND_OK && kept) status = c->device->copy(&c->err, c->on, kept, count, rows * sizeof *count);
-    free(here);
-    free(count);
-    return status;
-}
-
 static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, buffers *x) {
     TRY(enter(c, s, q, x));
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it holds [views][rows][cols] bytes");
-    if (c->device) return mask_on_device(c, s, x, keep, kept);
+    if (c->device) {
+        /* Makes the results on the host and copies them to the device. */
+        const size_t rows = (size_t)x->q.views * (size_t)x->q.rows, pairs = rows * (size_t)x->q.cols;
+        uint8_t *here = malloc(pairs);
+        int32_t *count = malloc(rows * sizeof *count);
+        glofnd_status status = GLOFND_OK;
+        if (!here || !count) status = gf_fail(&c->err, GLOFND_E_MEMORY, "no memory for a mask of %zu pairs", pairs);
+        if (status == GLOFND_OK) {
+            mask_all(s, x, here, count);
+            status = c->device->copy(&c->err, c->on, keep, here, pairs);
+        }
+        if (status == GLOFND_OK && kept) status = c->device->copy(&c->err, c->on, kept, count, rows * sizeof *count);
+        free(here);
+        free(count);
+        return status;
+    }
     mask_all(s, x, keep, kept);
     return GLOFND_OK;
 }
@@ -346,16 +326,6 @@ static glofnd_status allocate(glofnd_ctx *c, const glofnd_query *query, int64_t 
     memset(x->q.row, 0, q_bytes);
     memset(x->k.row, 0, k_bytes);
     return GLOFND_OK;
-}
-
-static void release(tables *x) {
-    free(x->q.row);
-    free(x->k.row);
-    free(x->k.col);
-    free(x->norm);
-    free(x->row_id);
-    free(x->col_id);
-    free(x->scratch);
 }
 
 static glofnd_status embed(glofnd_ctx *c, const gf_embed *e, const char *name, gf_source h, float *norm) {
@@ -410,52 +380,52 @@ static glofnd_status check_skip_on_device(glofnd_ctx *c, const int64_t *skip, in
     return status;
 }
 
-static glofnd_status on_device(glofnd_ctx *c, const glofnd_query *x, int64_t best, float *out) {
-    const gf_device_thresholds job = {.q = x->q,
-                                      .k = x->k,
-                                      .skip = x->skip,
-                                      .rows = x->rows,
-                                      .cols = x->cols,
-                                      .dim = x->dim,
-                                      .q_stride = x->q_stride,
-                                      .k_stride = x->k_stride,
-                                      .dtype = x->dtype,
-                                      .normalize = c->o.normalize,
-                                      .best = best,
-                                      .alpha = x->alpha,
-                                      .out = out};
-    if (x->skip) TRY(check_skip_on_device(c, x->skip, x->rows, x->cols));
-    return c->device->thresholds(&c->err, c->on, &job);
-}
-
-static glofnd_status check_query(gf_error *err, const glofnd_query *x) {
-    FAIL_IF(err, !x->q || !x->k, GLOFND_E_ARGUMENT, "q and k must not be NULL");
-    FAIL_IF(err, x->rows < 1 || x->cols < 1 || x->rows > INT32_MAX || x->cols > INT32_MAX, GLOFND_E_ARGUMENT,
-            "rows is %lld and cols %lld; both must be in 1..%d", (long long)x->rows, (long long)x->cols, INT32_MAX);
-    FAIL_IF(err, x->dim < 1 || x->dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%d", (long long)x->dim,
-            DIM_MAX);
-    FAIL_IF(err, !(x->alpha > 0.0 && x->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", x->alpha);
-    TRY(gf_dtype_check(err, "dtype", x->dtype));
-    TRY(gf_rows_check(err, "q", x->q, x->dtype, x->q_stride, x->dim));
-    return gf_rows_check(err, "k", x->k, x->dtype, x->k_stride, x->dim);
-}
-
 glofnd_status glofnd_exact_thresholds(glofnd_ctx *c, const glofnd_query *query, float *out) {
     tables x = {0};
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !query || !out, GLOFND_E_ARGUMENT, "the query and out must not be NULL");
     TRY(gf_struct_check(&c->err, "query", "glofnd_query", query, sizeof *query, sizeof *query));
-    glofnd_query known = {0};
-    memcpy(&known, query, query->size);
+    glofnd_query known = *query;
     if (known.q_stride == 0) known.q_stride = known.dim;
     if (known.k_stride == 0) known.k_stride = known.dim;
-    TRY(check_query(&c->err, &known));
+    gf_error *err = &c->err;
+    FAIL_IF(err, !known.q || !known.k, GLOFND_E_ARGUMENT, "q and k must not be NULL");
+    FAIL_IF(err, known.rows < 1 || known.cols < 1 || known.rows > INT32_MAX || known.cols > INT32_MAX, GLOFND_E_ARGUMENT,
+            "rows is %lld and cols %lld; both must be in 1..%d", (long long)known.rows, (long long)known.cols, INT32_MAX);
+    FAIL_IF(err, known.dim < 1 || known.dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%d",
+            (long long)known.dim, DIM_MAX);
+    FAIL_IF(err, !(known.alpha > 0.0 && known.alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", known.alpha);
+    TRY(gf_dtype_check(err, "dtype", known.dtype));
+    TRY(gf_rows_check(err, "q", known.q, known.dtype, known.q_stride, known.dim));
+    TRY(gf_rows_check(err, "k", known.k, known.dtype, known.k_stride, known.dim));
     const int64_t best = gf_top_count(known.cols, known.alpha);
-    if (c->device) return on_device(c, &known, best, out);
+    if (c->device) {
+        const gf_device_thresholds job = {.q = known.q,
+                                          .k = known.k,
+                                          .skip = known.skip,
+                                          .rows = known.rows,
+                                          .cols = known.cols,
+                                          .dim = known.dim,
+                                          .q_stride = known.q_stride,
+                                          .k_stride = known.k_stride,
+                                          .dtype = known.dtype,
+                                          .normalize = c->o.normalize,
+                                          .best = best,
+                                          .alpha = known.alpha,
+                                          .out = out};
+        if (known.skip) TRY(check_skip_on_device(c, known.skip, known.rows, known.cols));
+        return c->device->thresholds(&c->err, c->on, &job);
+    }
     if (known.skip) TRY(check_skip(&c->err, known.skip, known.rows, known.cols));
     glofnd_status status = allocate(c, &known, best, &x);
     if (status == GLOFND_OK) status = thresholds(c, &known, best, &x, out);
-    release(&x);
+    free(x.q.row);
+    free(x.k.row);
+    free(x.k.col);
+    free(x.norm);
+    free(x.row_id);
+    free(x.col_id);
+    free(x.scratch);
     return status;
 }
 

@@ -151,7 +151,9 @@ static const struct {
     {neighbours_of_text, "neighbours: they are for two views of an image; set pairing to views, or neighbours to 0"},
 };
 
-static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
+glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
+    TRY(gf_options_check(err, &table, o, sizeof *o));
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
             "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
             (int)o->update_epoch);
@@ -162,12 +164,6 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         FAIL_IF(err, forbidden[i].holds(o), GLOFND_E_OPTION, "%s", forbidden[i].reason);
     return GLOFND_OK;
-}
-
-glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
-    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
-    TRY(gf_options_check(err, &table, o, sizeof *o));
-    return check_combinations(err, o);
 }
 
 const gf_option_table *gf_method_options(void) { return &table; }
@@ -199,19 +195,17 @@ int gf_method_option_removed(const char *key) {
     return 0;
 }
 
-static glofnd_status set_removed(gf_error *err, const char *key, const char *value) {
-    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
-        double given = NAN, idle = NAN;
-        if (strcmp(removed[i].key, key) != 0 || !removed[i].idle) continue;
-        const int same = !gf_number_read(value, &given) && !gf_number_read(removed[i].idle, &idle) && given == idle;
-        FAIL_IF(err, !same, GLOFND_E_OPTION, "%s: this option was removed in 1.0; only its default %s is still read", key,
-                removed[i].idle);
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_method_options_set(gf_error *err, glofnd_options *o, const char *key, const char *value) {
-    if (gf_method_option_removed(key)) return set_removed(err, key, value);
+    if (gf_method_option_removed(key)) {
+        for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+            double given = NAN, idle = NAN;
+            if (strcmp(removed[i].key, key) != 0 || !removed[i].idle) continue;
+            const int same = !gf_number_read(value, &given) && !gf_number_read(removed[i].idle, &idle) && given == idle;
+            FAIL_IF(err, !same, GLOFND_E_OPTION, "%s: this option was removed in 1.0; only its default %s is still read", key,
+                    removed[i].idle);
+        }
+        return GLOFND_OK;
+    }
     for (size_t i = 0; i < sizeof old_values / sizeof *old_values; i++) {
         if (strcmp(old_values[i].key, key) != 0 || strcmp(old_values[i].value, value) != 0) continue;
         if (old_values[i].pairing) TRY(gf_option_set(err, &table, o, sizeof *o, "pairing", old_values[i].pairing));
@@ -287,16 +281,14 @@ glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t wh
     return gf_explain(gf_method_options_check(&err, o), &err, why, why_bytes);
 }
 
-static void write_range(const gf_option *o, char *range, size_t bytes) {
-    char takes[256];
-    gf_option_range(o, takes, sizeof takes);
-    snprintf(range, bytes, "%s; default %s", takes, o->preset);
-}
-
 int glofnd_options_describe(int i, const char **key, const char **help, char *range, size_t range_bytes) {
     if (i < 0 || i >= table.count) return 0;
     if (key) *key = rows[i].key;
     if (help) *help = rows[i].help;
-    if (range && range_bytes) write_range(&rows[i], range, range_bytes);
+    if (range && range_bytes) {
+        char takes[256];
+        gf_option_range(&rows[i], takes, sizeof takes);
+        snprintf(range, range_bytes, "%s; default %s", takes, rows[i].preset);
+    }
     return 1;
 }

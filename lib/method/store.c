@@ -199,8 +199,6 @@ glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *in
 
 static glofnd_anchor *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
 
-static unsigned char *record_at(const glofnd_store *s, int64_t id) { return s->records + (size_t)id * s->record_bytes; }
-
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out) {
     const size_t begin = (size_t)id * s->record_bytes, end = begin + s->record_bytes;
     memset(out, 0, s->record_bytes);
@@ -268,22 +266,18 @@ void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int
     gather(s, side, &none, id, n, rows);
 }
 
-/* As a store would give the row back. */
-static void put_lent(const glofnd_store *s, int side, int64_t id, const glofnd_anchor *row) {
-    static const gf_record none;
-    unsigned char record[GF_STORE_MAX_RECORD]; /* of one side */
-    gf_store_encode(s, side, row, record);
-    *lent_row(s, side, id) = gf_store_decode(s, side, record, &none);
-}
-
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows) {
     for (int64_t i = 0; i < n; i++) {
         if (s->lent) {
-            put_lent(s, side, id[i], &rows[i]);
+            /* As a store would give the row back. */
+            static const gf_record none;
+            unsigned char record[GF_STORE_MAX_RECORD]; /* of one side */
+            gf_store_encode(s, side, &rows[i], record);
+            *lent_row(s, side, id[i]) = gf_store_decode(s, side, record, &none);
             continue;
         }
         gf_store_mark(s, id[i], 1);
-        gf_store_encode(s, side, &rows[i], record_at(s, id[i]));
+        gf_store_encode(s, side, &rows[i], s->records + (size_t)id[i] * s->record_bytes);
     }
 }
 
@@ -311,13 +305,6 @@ glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_anchor *rows) {
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Start of the search for `id` in a table of `slots`: two multiplications spread ids of any stride. */
-static size_t first_slot(int64_t id, size_t slots) {
-    uint64_t h = (uint64_t)id * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
-    return (size_t)((wide)h * slots >> 64);
-}
-
 /* "batch.slot" is an array of "slot"s. */
 static const char *noun(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -329,7 +316,10 @@ static glofnd_status check_distinct(gf_error *err, const char *name, const int64
     const size_t slots = 2 * (size_t)n;
     memset(scratch, 0, slots * sizeof *scratch);
     for (int64_t i = 0; i < n; i++) {
-        size_t at = first_slot(id[i], slots);
+        /* Start of the search for `id[i]` in a table of `slots`: two multiplications spread ids of any stride. */
+        uint64_t h = (uint64_t)id[i] * 0x9e3779b97f4a7c15u;
+        h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+        size_t at = (size_t)((wide)h * slots >> 64);
         for (; scratch[at] != 0; at = at + 1 == slots ? 0 : at + 1) {
             const int64_t j = scratch[at] - 1;
             FAIL_IF(err, id[j] == id[i], GLOFND_E_INDEX, "%s[%lld] and %s[%lld] are both %lld; %ss must differ", name,
@@ -412,15 +402,6 @@ static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const
             (double)r->tau);
 }
 
-static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) {
-    const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
-    int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
-    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
-    const glofnd_status status = check_distinct(err, "id", id, n, scratch);
-    free(scratch);
-    return status;
-}
-
 glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n) {
     for (int side = 0; side < s->spec.modalities; side++) {
         const int64_t first = side * (s->spec.n + 1);
@@ -436,7 +417,12 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;
     for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, "rows", i, &rows[i]));
-    TRY(check_put_ids(&c->err, id, n));
+    const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
+    int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
+    FAIL_IF(&c->err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
+    const glofnd_status status = check_distinct(&c->err, "id", id, n, scratch);
+    free(scratch);
+    TRY(status);
     if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
     TRY(gf_store_prepare(&c->err, s, id, n));
     for (int64_t i = 0; i < n; i++) {
@@ -601,21 +587,19 @@ glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side
     return status;
 }
 
-static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const glofnd_anchor *row) {
-    gf_device_state state;
-    TRY(s->device->store_state(err, s->on, 0, &state));
-    state.shared[side] = gf_record_encode(row);
-    state.shared[side].log_u = 0.0f; /* none */
-    return s->device->store_state(err, s->on, 1, &state);
-}
-
 static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows,
                          row_buffers *x) {
     TRY(take_buffers(err, s, id, n, x));
     for (int64_t i = 0, k = 0; i < n; i++)
         if (id[i] != GLOFND_SHARED) gf_store_encode(s, side, &rows[i], x->records + (size_t)k++ * s->record_bytes);
     TRY(s->device->store_rows(err, s->on, 1, x->id, x->n, x->records));
-    return x->shared_at >= 0 ? put_shared(err, s, side, &rows[x->shared_at]) : GLOFND_OK;
+    if (x->shared_at < 0) return GLOFND_OK;
+    const glofnd_anchor *row = &rows[x->shared_at];
+    gf_device_state state;
+    TRY(s->device->store_state(err, s->on, 0, &state));
+    state.shared[side] = gf_record_encode(row);
+    state.shared[side].log_u = 0.0f; /* none */
+    return s->device->store_state(err, s->on, 1, &state);
 }
 
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
@@ -668,13 +652,6 @@ glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, c
 
 /* The ring of recent unit embeddings that the learner RING compares with: pushed by steps, read and replaced. */
 
-static void ring_set(gf_ring *ring, int64_t dim, int64_t slot, const float *row, int64_t id) {
-    float *dst = ring->rows + slot * dim;
-    if (row) memcpy(dst, row, (size_t)dim * sizeof *dst);
-    else memset(dst, 0, (size_t)dim * sizeof *dst);
-    ring->id[slot] = row ? id : -1;
-}
-
 void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n) {
     const int64_t capacity = s->spec.ring_rows, dim = s->spec.ring_dim;
     if (capacity == 0 || n <= 0) return;
@@ -682,7 +659,11 @@ void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld,
     for (int64_t i = skip; i < n; i++) {
         const int64_t slot = (s->ring_head + i) % capacity;
         for (int side = 0; side < s->spec.modalities; side++) {
-            ring_set(&s->ring[side], dim, slot, rows[side] ? rows[side] + i * ld : NULL, id[i]);
+            const float *row = rows[side] ? rows[side] + i * ld : NULL;
+            float *dst = s->ring[side].rows + slot * dim;
+            if (row) memcpy(dst, row, (size_t)dim * sizeof *dst);
+            else memset(dst, 0, (size_t)dim * sizeof *dst);
+            s->ring[side].id[slot] = row ? id[i] : -1;
         }
     }
     s->ring_head = (s->ring_head + n) % capacity;
@@ -704,18 +685,14 @@ static glofnd_status check_store(gf_error *err, const glofnd_store *s) {
     return GLOFND_OK;
 }
 
-/* Slot of the k-th oldest embedding. */
-static int64_t slot_of(const glofnd_store *s, int64_t k) {
-    const int64_t first = s->ring_count < s->spec.ring_rows ? 0 : s->ring_head;
-    return (first + k) % s->spec.ring_rows;
-}
-
 static glofnd_status get(gf_error *err, const glofnd_store *s, int64_t *id, float *const rows[2]) {
     const size_t dim = (size_t)s->spec.ring_dim;
     if (s->device) TRY(gf_store_pull_shared(err, s));
     TRY(check_arrays(err, s, s->ring_count, id, rows[0], rows[1]));
     for (int64_t k = 0; k < s->ring_count; k++) {
-        const size_t slot = (size_t)slot_of(s, k);
+        /* Slot of the k-th oldest embedding. */
+        const int64_t first = s->ring_count < s->spec.ring_rows ? 0 : s->ring_head;
+        const size_t slot = (size_t)((first + k) % s->spec.ring_rows);
         id[k] = s->ring[0].id[slot];
         for (int side = 0; side < s->spec.modalities; side++)
             memcpy(rows[side] + (size_t)k * dim, s->ring[side].rows + slot * dim, dim * sizeof(float));
@@ -843,20 +820,16 @@ glofnd_status glofnd_bank_get(glofnd_ctx *c, const glofnd_store *s, int side, co
     return GLOFND_OK;
 }
 
-/* Infinite numbers and NaN have all bits of the exponent set. */
-static glofnd_status check_finite(gf_error *err, const glofnd_store *s, int64_t n, const uint16_t *rows) {
-    const int64_t dim = s->spec.bank_dim;
-    for (int64_t i = 0; i < n * dim; i++)
-        FAIL_IF(err, (rows[i] & 0x7c00) == 0x7c00, GLOFND_E_NUMERIC, "row %lld of the bank is not finite at position %lld",
-                (long long)(i / dim), (long long)(i % dim));
-    return GLOFND_OK;
-}
-
 glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const void *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check(&c->err, s, side, id, n, rows, 1));
     if (n == 0) return GLOFND_OK;
-    TRY(check_finite(&c->err, s, n, rows));
+    /* Infinite numbers and NaN have all bits of the exponent set. */
+    const uint16_t *finite_rows = rows;
+    const int64_t dim = s->spec.bank_dim;
+    for (int64_t i = 0; i < n * dim; i++)
+        FAIL_IF(&c->err, (finite_rows[i] & 0x7c00) == 0x7c00, GLOFND_E_NUMERIC,
+                "row %lld of the bank is not finite at position %lld", (long long)(i / dim), (long long)(i % dim));
     if (s->device) return on_device(&c->err, s, 1, side, id, n, (uint16_t *)(uintptr_t)rows);
     TRY(gf_store_prepare(&c->err, s, id, n));
     gf_store_bank_scatter(s, side, id, n, rows);
@@ -872,45 +845,36 @@ glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side
 
 /* The state of a store under new row numbers: the dataset has grown, shrunk or been reordered. */
 
-/* Records of one block. Records never seen are zero in the new store already. */
-static void move_block(const glofnd_store *from, int64_t block, const int64_t *to, glofnd_store *out) {
-    static const unsigned char never[GF_STORE_MAX_RECORD];
-    const int64_t first = block * GF_STORE_BLOCK, rows = gf_store_block_rows(from, block);
-    for (int64_t i = first; i < first + rows; i++) {
-        unsigned char record[GF_STORE_MAX_RECORD];
-        if (to[i] < 0) continue;
-        gf_store_read_record(from, i, record);
-        if (memcmp(record, never, from->record_bytes) == 0) continue;
-        gf_store_mark(out, to[i], 1);
-        memcpy(out->records + (size_t)to[i] * out->record_bytes, record, out->record_bytes);
-    }
-}
-
-/* Embeddings whose anchor is gone, or never had a row here, stay in the ring as negatives of all anchors, with id -1. */
-static int64_t ring_id(const glofnd_store *from, const int64_t *to, int64_t id) {
-    return id < 0 || id >= from->spec.n || to[id] < 0 ? -1 : to[id];
-}
-
-static void move_ring(const glofnd_store *from, const int64_t *to, glofnd_store *out) {
-    const size_t slots = (size_t)from->ring_count, dim = (size_t)from->spec.ring_dim;
-    for (int side = 0; slots > 0 && side < from->spec.modalities; side++) {
-        const gf_ring *a = &from->ring[side];
-        gf_ring *b = &out->ring[side];
-        memcpy(b->rows, a->rows, sizeof *b->rows * slots * dim);
-        for (size_t k = 0; k < slots; k++) b->id[k] = ring_id(from, to, a->id[k]);
-    }
-    out->ring_head = from->ring_head;
-    out->ring_count = from->ring_count;
-}
-
 glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out) {
     gf_store_spec spec = from->spec;
     spec.n = n;
     TRY(gf_store_check_spec(err, &spec));
     TRY(gf_store_new(err, &spec, NULL, out));
-    for (int64_t b = 0; b < gf_store_blocks(from); b++)
-        if (gf_bit(from->touched, b)) move_block(from, b, to, *out);
-    memcpy((*out)->shared, from->shared, sizeof from->shared);
-    move_ring(from, to, *out);
+    glofnd_store *into = *out;
+    for (int64_t i = 0; i < from->spec.n; i++) {
+        static const unsigned char never[GF_STORE_MAX_RECORD]; /* such records are in the new store already */
+        unsigned char record[GF_STORE_MAX_RECORD];
+        if (!gf_bit(from->touched, i / GF_STORE_BLOCK)) {
+            i += GF_STORE_BLOCK - 1; /* a whole block never seen: this is its first row */
+            continue;
+        }
+        if (to[i] < 0) continue;
+        gf_store_read_record(from, i, record);
+        if (memcmp(record, never, from->record_bytes) == 0) continue;
+        gf_store_mark(into, to[i], 1);
+        memcpy(into->records + (size_t)to[i] * into->record_bytes, record, into->record_bytes);
+    }
+    memcpy(into->shared, from->shared, sizeof from->shared);
+    const size_t slots = (size_t)from->ring_count, dim = (size_t)from->spec.ring_dim;
+    for (int side = 0; slots > 0 && side < from->spec.modalities; side++) {
+        memcpy(into->ring[side].rows, from->ring[side].rows, sizeof(float) * slots * dim);
+        for (size_t k = 0; k < slots; k++) {
+            /* Embeddings whose anchor is gone, or never had a row here, stay in the ring as negatives of all anchors, with id -1. */
+            const int64_t id = from->ring[side].id[k];
+            into->ring[side].id[k] = id < 0 || id >= from->spec.n || to[id] < 0 ? -1 : to[id];
+        }
+    }
+    into->ring_head = from->ring_head;
+    into->ring_count = from->ring_count;
     return GLOFND_OK;
 }

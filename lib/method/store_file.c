@@ -148,21 +148,6 @@ static glofnd_status reopen(gf_error *err, glofnd_store *s, const char *path, ui
 
 /* ----- opening ----- */
 
-static glofnd_status open_file(gf_error *err, glofnd_store *s, const char *path, int *made) {
-    s->fd = gf_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    *made = s->fd >= 0;
-    if (!*made && errno == EEXIST) s->fd = gf_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
-    FAIL_IF(err, s->fd < 0, GLOFND_E_IO, "working file '%.300s' cannot be opened: %s", path, strerror(errno));
-    return GLOFND_OK;
-}
-
-/* Two stores on one file would corrupt each other's bit maps, so the second one is refused (where the file system has locks). */
-static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char *path) {
-    FAIL_IF(err, gf_flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
-            "working file '%.300s' is in use by a different store", path);
-    return GLOFND_OK;
-}
-
 int gf_store_map_in_use(const char *path) {
     const int fd = gf_open(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0) return 0;
@@ -186,7 +171,9 @@ static glofnd_status map_file(gf_error *err, glofnd_store *s, const char *path) 
 
 static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *path) {
     struct stat st;
-    TRY(lock_file(err, s, path));
+    /* Two stores on one file would corrupt each other's bit maps, so the second one is refused (where the file system has locks). */
+    FAIL_IF(err, gf_flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
+            "working file '%.300s' is in use by a different store", path);
     FAIL_IF(err, fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file",
             path);
     if (st.st_size > 0) {
@@ -201,7 +188,10 @@ static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *pa
 
 glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path) {
     int made = 0;
-    TRY(open_file(err, s, path, &made));
+    s->fd = gf_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made = s->fd >= 0;
+    if (!made && errno == EEXIST) s->fd = gf_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
+    FAIL_IF(err, s->fd < 0, GLOFND_E_IO, "working file '%.300s' cannot be opened: %s", path, strerror(errno));
     const glofnd_status status = open_and_map(err, s, path);
     if (status != GLOFND_OK) {
         gf_store_unmap(s);
@@ -465,14 +455,6 @@ static void put_ring(gf_writer *w, const glofnd_store *s, int side) {
     }
 }
 
-static void put_end(gf_writer *w, const file_head *h) {
-    const uint32_t chain = w->chain;
-    gf_put(w, end_magic, 8);
-    gf_put_u64(w, h->blocks + h->ring_blocks);
-    gf_put_u32(w, chain);
-    gf_put_crc(w);
-}
-
 static glofnd_status write_store(gf_writer *w, const glofnd_store *s) {
     const file_head h = describe(s);
     const int64_t blocks = gf_store_blocks(s);
@@ -483,7 +465,11 @@ static glofnd_status write_store(gf_writer *w, const glofnd_store *s) {
         if (found.rows > 0) put_block(w, s, b, &found);
     }
     for (int side = 0; side < s->spec.modalities; side++) put_ring(w, s, side);
-    put_end(w, &h);
+    const uint32_t chain = w->chain;
+    gf_put(w, end_magic, 8);
+    gf_put_u64(w, h.blocks + h.ring_blocks);
+    gf_put_u32(w, chain);
+    gf_put_crc(w);
     FAIL_IF(w->err, w->status == GLOFND_OK && w->bytes != h.file_bytes, GLOFND_E_ARGUMENT,
             "the store was written to while it was saved; '%.300s' is left as it was", w->path);
     return gf_writer_commit(w);
