@@ -38,10 +38,11 @@ static void embed_task(void *arg, int64_t task, int thread) {
     for (int64_t r = task * EMBED_ROWS; r < job->rows && r < (task + 1) * EMBED_ROWS; r++) {
         const int64_t at = job->first + r * job->step;
         float *z = e->row + at * e->ld;
-        const float *h = gf_source_row(job->h, r);
+        const void *given = gf_source_row(job->h, r);
+        const float *h = given;
         double square = 0.0;
         if (job->h->dtype != GLOFND_F32) {
-            gf_dtype_to_float(job->h->dtype, z, h, e->dim);
+            gf_dtype_to_float(job->h->dtype, z, given, e->dim);
             h = z;
         }
         for (int64_t i = 0; i < e->dim; i++) square += (double)h[i] * (double)h[i];

@@ -67,7 +67,7 @@ void gf_averages_make(gf_step *step) {
         gf_side *side = &step->ws->side[i];
         const void *given = i ? step->batch->bank_b : step->batch->bank_a;
         if (given) memcpy(side->bank_rows, given, sizeof *side->bank_rows * (size_t)(cols * step->plan.dim));
-        else gf_store_bank_gather(step->store, i, gf_step_slots(step->batch), cols, side->bank_rows); /* one rank */
+        else gf_store_bank_gather(step->store, i, step->slot, cols, side->bank_rows); /* one rank */
         average_job job = {step, i};
         gf_parallel((int)step->ws->shape.threads, tasks, average_task, &job);
         step->ops->pack(&side->bank, (int)step->ws->shape.threads);
@@ -82,7 +82,7 @@ void gf_averages_commit(gf_step *step) {
             for (int64_t j = 0; j < dim; j++)
                 side->bank_rows[a * dim + j] =
                     gf_f16_from_float(side->bank.row[(step->batch->row0 + a) * rows * side->bank.ld + j]);
-        gf_store_bank_scatter(step->store, i, gf_step_slots(step->batch), step->plan.rows, side->bank_rows);
+        gf_store_bank_scatter(step->store, i, step->slot, step->plan.rows, side->bank_rows);
     }
 }
 
@@ -125,7 +125,7 @@ static void search_block(void *arg, int64_t task, int thread) {
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const gf_near *near = &job->step->ws->near;
     const int64_t dim = job->step->plan.dim, rows = job->step->plan.rows, n = GF_MIN(STORE_ROWS, job->count - task * STORE_ROWS);
-    const int64_t *own = gf_step_slots(job->step->batch);
+    const int64_t *own = job->step->slot;
     float *panels = near->panels + thread * dim * STORE_ROWS;
     gf_neighbour *list = near->list + thread * rows * job->k;
     int64_t slot[STORE_ROWS] = {0};

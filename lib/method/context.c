@@ -37,20 +37,6 @@ static void *take(cursor *at, int64_t count, size_t size) {
 
 #define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
 
-#define BATCH_MAX (INT64_C(1) << 24) /* samples: positions of rows fit int32 */
-#define DIM_MAX (INT64_C(1) << 20)
-
-glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
-    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT,
-            "the batch has %lld sample%s; expected 2 to %lld: leave out a last batch that is too short", (long long)cols,
-            gf_plural(cols), (long long)BATCH_MAX);
-    FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
-            (long long)cols);
-    FAIL_IF(err, dim < 1 || dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
-            (long long)DIM_MAX);
-    return GLOFND_OK;
-}
-
 static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
 
 /* 1: S is small enough to be kept from the sums to the gradient. */
@@ -238,9 +224,6 @@ glofnd_status gf_workspace_lay_out(glofnd_ctx *c, const gf_shape *shape, int sma
 }
 
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
-    const gf_workspace *ws = c->ws;
-    if (ws && ws->configuration == c->configuration && ws->shape.rows == rows && ws->shape.cols == cols && ws->shape.dim == dim)
-        return GLOFND_OK;
     const gf_shape shape = gf_shape_of(c, rows, cols, dim);
     TRY(gf_workspace_lay_out(c, &shape, 0));
     c->ws->configuration = c->configuration;

@@ -457,7 +457,7 @@ glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *batch, cons
     for (int i = 0; i < sides; i++) {
         const gf_select p = {
             .q = &step.ws->side[i].z,
-            .k = &step.ws->side[gf_step_other(&step, i)].z,
+            .k = &step.ws->side[sides - 1 - i].z,
             .shift = (int)per_sample - 1,
             .best = 1,
             .value = largest + i * all,

@@ -13,7 +13,8 @@
  *     pair_gradients     a second pass over all pairs turns the weights into gradients
  * Several ranks call glofnd_step_rows, gather the links, and call glofnd_step_grad: the same functions. averages.c has what
  * similarity BANK and neighbours add. On a device the plan and the formulas are the same, and it does all between the checks and
- * the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of device/pair_passes.h.
+ * the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of device/pair_passes.h. Functions come in
+ * this order, and the calls stand between `begin` and what they call.
  *
  * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
  * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
@@ -28,6 +29,7 @@
 
 #include "method/options.h"
 #include "util/array.h"
+#include "util/text.h"
 
 static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
                                     .pack = gf_cpu_pack,
@@ -39,11 +41,6 @@ static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
                                     .gradient = gf_cpu_gradient,
                                     .mask = gf_cpu_mask};
 
-static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const glofnd_stats *stats,
-                           gf_step_batch *known);
-static glofnd_status check_links(glofnd_ctx *ctx, const gf_step_batch *batch, const void *links);
-static glofnd_status check_gradients(glofnd_ctx *ctx, const gf_step_batch *batch, const void *grad_a, const void *grad_b);
-static glofnd_status check_store(glofnd_ctx *ctx, const glofnd_store *store, const gf_step_batch *batch);
 static glofnd_status open_state(gf_step *step, glofnd_store *store);
 static glofnd_status open_thresholds(gf_step *step);
 static glofnd_status mark_by_averages(gf_step *step);
@@ -52,84 +49,28 @@ static glofnd_status update_lambda(gf_step *step);
 static void rescue_rows(gf_step *step);
 static glofnd_status row_losses(gf_step *step, gf_link *links);
 static void commit(gf_step *step);
+static void read_links(gf_step *step, const gf_link *links);
+static gf_pass own_pairs(const gf_step *step, int i);
+static gf_gradient_pass own_gradients(const gf_step *step, int i, gf_pass pairs);
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b);
-static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats);
-/* the same on a device */
-static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, void *grad_a, void *grad_b,
-                                  glofnd_stats *stats);
-static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, gf_link *links, glofnd_stats *stats);
-static glofnd_status device_gradients(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, void *grad_a, void *grad_b,
-                                      glofnd_stats *stats);
-static glofnd_status device_mask(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, uint8_t *keep);
-static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats);
-
-/* The first half of a step: links [rows][2], statistics in the context. */
-static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
-    TRY(open_state(step, store));
-    if (step->plan.bank) gf_averages_make(step);
-    if (step->plan.neighbours) TRY(gf_neighbours_find(step));
-    TRY(open_thresholds(step));
-    if (step->plan.marked) TRY(mark_by_averages(step));
-    sum_kept(step);
-    if (step->plan.learned && step->plan.updating && !step->plan.marked) TRY(update_lambda(step));
-    rescue_rows(step);
-    TRY(row_losses(step, links));
-    if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
-    step->ctx->has_rows = 1;
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
-                          glofnd_stats *stats) {
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, NULL, stats, &known));
-    TRY(check_gradients(ctx, &known, grad_a, grad_b));
-    if (ctx->device) return device_whole(ctx, store, &known, grad_a, grad_b, stats);
-    TRY(check_store(ctx, store, &known));
-    TRY(gf_step_begin(&step, ctx, &known));
-    step.reuse = 1;
-    TRY(first_half(&step, store, step.ws->links));
-    pair_gradients(&step, step.ws->links, grad_a, grad_b);
-    give_stats(ctx, stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, const glofnd_own_rows *own,
-                               void *links, glofnd_stats *stats) {
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, own, stats, &known));
-    TRY(check_links(ctx, &known, links));
-    if (ctx->device) return device_rows(ctx, store, &known, links, stats);
-    TRY(check_store(ctx, store, &known));
-    TRY(gf_step_begin(&step, ctx, &known));
-    TRY(first_half(&step, store, links));
-    give_stats(ctx, stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
-                               void *grad_a, void *grad_b, glofnd_stats *stats) {
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, own, stats, &known));
-    TRY(check_links(ctx, &known, links));
-    TRY(check_gradients(ctx, &known, grad_a, grad_b));
-    if (ctx->device) return device_gradients(ctx, &known, links, grad_a, grad_b, stats);
-    TRY(gf_step_begin(&step, ctx, &known));
-    if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
-    if (step.plan.bank) gf_averages_make(&step);
-    if (stats) memcpy(&ctx->stats, stats, sizeof ctx->stats);
-    pair_gradients(&step, links, grad_a, grad_b);
-    give_stats(ctx, stats);
-    return GLOFND_OK;
-}
+static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx);
+static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats);
 
 /* ----- check ----- */
+
+#define BATCH_MAX (INT64_C(1) << 24) /* samples: positions of rows fit int32 */
+#define DIM_MAX (INT64_C(1) << 20)
+
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
+    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT,
+            "the batch has %lld sample%s; expected 2 to %lld: leave out a last batch that is too short", (long long)cols,
+            gf_plural(cols), (long long)BATCH_MAX);
+    FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
+            (long long)cols);
+    FAIL_IF(err, dim < 1 || dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
+            (long long)DIM_MAX);
+    return GLOFND_OK;
+}
 
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glofnd_own_rows *own, gf_step_batch *out) {
     glofnd_batch q = {0};
@@ -193,14 +134,29 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
     return GLOFND_OK;
 }
 
-/* Batch and stats of the caller. *known: the batch as this version knows it; on the CPU the temperature of glofnd_ctx_tau() is
- * read now. */
-static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const glofnd_stats *stats,
-                           gf_step_batch *known) {
+/* The contents that glofnd_ctx_state() gives the steps of a context. */
+static gf_store_spec lent_spec(const glofnd_ctx *c) {
+    return (gf_store_spec){.n = c->state_n, .modalities = gf_sides(&c->o), .temperatures = gf_loss_individual(&c->o)};
+}
+
+/* What a call takes besides the batch. */
+enum { NEEDS_STORE = 1, NEEDS_LINKS = 2, NEEDS_GRADIENTS = 4 };
+
+typedef struct arguments { /* of a call, as the caller gave them; those it does not have are NULL */
+    const glofnd_batch *batch;
+    const glofnd_own_rows *own;
+    const glofnd_store *store;
+    const void *links, *grad_a, *grad_b;
+    const glofnd_stats *stats;
+} arguments;
+
+/* Everything that a call refuses without looking at embeddings or ids. *known: the batch; on the CPU the temperature of
+ * glofnd_ctx_tau() is read now. */
+static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *given, gf_step_batch *known) {
     gf_error *err = &ctx->err;
     const glofnd_options *o = &ctx->o;
-    if (stats) TRY(gf_struct_check(err, "stats", "glofnd_stats", stats, sizeof *stats, GF_STRUCT_OUT));
-    TRY(gf_batch_take(err, batch, own, known));
+    if (given->stats) TRY(gf_struct_check(err, "stats", "glofnd_stats", given->stats, sizeof *given->stats, GF_STRUCT_OUT));
+    TRY(gf_batch_take(err, given->batch, given->own, known));
     const gf_step_batch *q = known;
     if (ctx->tau_at) {
         FAIL_IF(err, gf_loss_individual(o), GLOFND_E_UNSUPPORTED,
@@ -231,52 +187,37 @@ static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glo
     FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "extra.support_b is given without support_a");
     FAIL_IF(err, q->support_a && !q->support_b && gf_sides(o) == 2, GLOFND_E_ARGUMENT,
             "extra.support_b is NULL; image-text needs the support of both sides");
-    return GLOFND_OK;
-}
-
-/* Calls for several ranks: memory for the links; BANK: the batch brings the averages. */
-static glofnd_status check_links(glofnd_ctx *ctx, const gf_step_batch *batch, const void *links) {
-    gf_error *err = &ctx->err;
-    const glofnd_options *o = &ctx->o;
-    FAIL_IF(err, !links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
-    FAIL_IF(err, (uintptr_t)links % sizeof(float) != 0, GLOFND_E_ARGUMENT, "links is not aligned to %zu bytes", sizeof(float));
-    if (!gf_plan_of(o, batch).bank) return GLOFND_OK;
-    FAIL_IF(
-        err, o->neighbours > 0 && batch->rows < batch->cols && batch->slot, GLOFND_E_ARGUMENT,
-        "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at its id; "
-        "own.slot must be NULL");
-    FAIL_IF(err, !batch->bank_a || (!batch->bank_b && gf_sides(o) == 2), GLOFND_E_ARGUMENT,
-            "extra.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
-            batch->bank_a ? "b" : "a");
-    return GLOFND_OK;
-}
-
-static glofnd_status check_gradients(glofnd_ctx *ctx, const gf_step_batch *q, const void *grad_a, const void *grad_b) {
-    FAIL_IF(&ctx->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
-    TRY(gf_rows_check(&ctx->err, "grad_a", grad_a, q->grad_dtype, q->grad_a_stride, q->dim));
-    return gf_rows_check(&ctx->err, "grad_b", grad_b, q->grad_dtype, q->grad_b_stride, q->dim);
-}
-
-/* The contents that glofnd_ctx_state() gives the steps of a context. */
-static gf_store_spec lent_spec(const glofnd_ctx *c) {
-    return (gf_store_spec){.n = c->state_n, .modalities = gf_sides(&c->o), .temperatures = gf_loss_individual(&c->o)};
-}
-
-/* The store of a step, or the rows in its place, fits the options and the batch. */
-static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const gf_step_batch *q) {
-    gf_error *err = &c->err;
-    const glofnd_options *o = &c->o;
     const gf_plan plan = gf_plan_of(o, q);
+    if (needs & NEEDS_LINKS) { /* several ranks; BANK: the batch brings the averages */
+        FAIL_IF(err, !given->links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
+        FAIL_IF(err, (uintptr_t)given->links % sizeof(float) != 0, GLOFND_E_ARGUMENT, "links is not aligned to %zu bytes",
+                sizeof(float));
+        FAIL_IF(err, plan.bank && o->neighbours > 0 && q->rows < q->cols && q->slot, GLOFND_E_ARGUMENT,
+                "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at "
+                "its id; "
+                "own.slot must be NULL");
+        FAIL_IF(err, plan.bank && (!q->bank_a || (!q->bank_b && plan.sides == 2)), GLOFND_E_ARGUMENT,
+                "extra.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
+                q->bank_a ? "b" : "a");
+    }
+    if (needs & NEEDS_GRADIENTS) {
+        FAIL_IF(err, !given->grad_a || !given->grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+        TRY(gf_rows_check(err, "grad_a", given->grad_a, q->grad_dtype, q->grad_a_stride, q->dim));
+        TRY(gf_rows_check(err, "grad_b", given->grad_b, q->grad_dtype, q->grad_b_stride, q->dim));
+    }
+    if (!(needs & NEEDS_STORE)) return GLOFND_OK;
+    /* The store, or the rows in its place, fits the options and the batch. */
+    const glofnd_store *s = given->store;
     const int sides = plan.sides;
     const int ring =
         o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
-    FAIL_IF(err, !s && !c->state_at, GLOFND_E_ARGUMENT, "store is NULL");
-    FAIL_IF(err, s && c->state_at, GLOFND_E_ARGUMENT, "store must be NULL: glofnd_ctx_state gave steps the rows of the caller");
-    FAIL_IF(err, s && s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
-            s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
+    FAIL_IF(err, !s && !ctx->state_at, GLOFND_E_ARGUMENT, "store is NULL");
+    FAIL_IF(err, s && ctx->state_at, GLOFND_E_ARGUMENT, "store must be NULL: glofnd_ctx_state gave steps the rows of the caller");
+    FAIL_IF(err, s && s->device != ctx->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "cpu", ctx->device ? ctx->device->name : "cpu");
     FAIL_IF(err, !s && (ring || plan.bank), GLOFND_E_UNSUPPORTED,
             "%s keeps embeddings, which rows of glofnd_ctx_state do not hold", ring ? "the learner ring" : "similarity bank");
-    const gf_store_spec spec = s ? s->spec : lent_spec(c);
+    const gf_store_spec spec = s ? s->spec : lent_spec(ctx);
     FAIL_IF(err, spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d", sides,
             sides == 1 ? "y" : "ies", spec.modalities);
     FAIL_IF(err, gf_loss_individual(o) && !spec.temperatures, GLOFND_E_ARGUMENT,
@@ -287,9 +228,10 @@ static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const gf_
     const int shares =
         o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
-    FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
-    FAIL_IF(err, !c->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, !ctx->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !ctx->reduce,
+            GLOFND_E_ARGUMENT,
             "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, ring && (spec.ring_rows != o->ring_rows || spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
             "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",
@@ -383,11 +325,6 @@ static glofnd_status embed_rows(gf_step *step, const char *name, const void *row
             (long long)q->id[r], sqrt(square));
 }
 
-/* Support vectors whose largest score counts; 1: there is one, or their mean. */
-static int score_copies(const gf_step *step) {
-    return step->batch->support_a && step->plan.o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
-}
-
 /* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
 static glofnd_status embed_support(gf_step *step) {
     const gf_step_batch *q = step->batch;
@@ -403,7 +340,7 @@ static glofnd_status embed_support(gf_step *step) {
         TRY(embed_rows(step, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, NULL));
         TRY(embed_rows(step, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, NULL));
     }
-    for (int i = 0; i <= last && score_copies(step) == 1 && copies > 1; i++) {
+    for (int i = 0; i <= last && step->scores == 1 && copies > 1; i++) {
         const gf_embed *e = &side[i].support;
         const int64_t numbers = all * e->ld;
         for (int64_t x = 0; x < numbers; x++) {
@@ -416,7 +353,10 @@ static glofnd_status embed_support(gf_step *step) {
 }
 
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *q) {
-    TRY(gf_workspace_reserve(ctx, q->rows, q->cols, q->dim));
+    const gf_workspace *ws = ctx->ws; /* most times it is laid out for such a batch already */
+    if (!ws || ws->configuration != ctx->configuration || ws->shape.rows != q->rows || ws->shape.cols != q->cols ||
+        ws->shape.dim != q->dim)
+        TRY(gf_workspace_reserve(ctx, q->rows, q->cols, q->dim));
     *step = (gf_step){.ctx = ctx, .batch = q, .plan = gf_plan_of(&ctx->o, q), .ops = &cpu_ops, .ws = ctx->ws};
     const gf_plan *p = &step->plan;
     const int last = p->sides - 1, per_sample = p->per_sample;
@@ -424,6 +364,7 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     TRY(embed_rows(step, "a", q->a, q->a_stride, &side[0].z, 0, p->o.normalize, side[0].norm));
     TRY(embed_rows(step, "b", q->b, q->b_stride, &side[last].z, 1 - last, p->o.normalize, side[last].norm));
     for (int i = 0; i < p->sides; i++) step->ops->pack(&side[i].z, ctx->threads);
+    step->scores = q->support_a && p->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
     if (p->topk && q->support_a) TRY(embed_support(step));
     /* Labels and groups per row; -1 where there is none. */
     const int32_t *group = p->o.detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
@@ -433,6 +374,7 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
             side[i].weights.label[r] = q->label ? q->label[r / per_sample] : -1;
         }
         side[i].limits.group = side[i].weights.group + q->row0 * per_sample;
+        side[i].judged = p->bank ? &side[i].bank : &side[i].z;
     }
     /* The diagonal of S: similarity of each own row to its positive, in double. */
     for (int64_t i = 0; i < q->rows; i++) {
@@ -443,6 +385,125 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
         side[0].positive[i * per_sample] = s;
         side[last].positive[i * per_sample + per_sample - 1] = s;
     }
+    return GLOFND_OK;
+}
+
+/* ----- on a device: it does all between the checks and the statistics ----- */
+
+/* Waits. The temperature of a step that read it from the device is known now. */
+static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
+    TRY(c->device->totals(&c->err, c->on, sum));
+    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
+    return GLOFND_OK;
+}
+
+static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
+    gf_totals sum = {0};
+    TRY(fetch_totals(c, &sum));
+    stats_of_rows(&c->plan, &sum, c);
+    if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    gf_struct_fill(stats, &c->stats, sizeof c->stats);
+    return GLOFND_OK;
+}
+
+/* The first half of a step, the second one, or both. */
+enum { ROWS = 1, GRADIENTS = 2 };
+
+static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_batch *q, glofnd_store *s, gf_link *links,
+                                    void *grad_a, void *grad_b, glofnd_stats *stats) {
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    const int after_rows = c->has_rows && !c->has_grad;
+    c->plan = gf_plan_of(&c->o, q);
+    if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
+    c->has_rows = c->has_grad = 0;
+    gf_device_step x = {.plan = &c->plan,
+                        .shape = &shape,
+                        .q = q,
+                        .links = links,
+                        .grad_a = grad_a,
+                        .grad_b = grad_b,
+                        .tau = c->tau_at,
+                        .reduce = c->reduce,
+                        .reduce_user = c->reduce_user};
+    if (s) x.s = s->on;
+    else if (halves & ROWS) x.state = c->state_at, x.anchors = c->state_n;
+    if (halves == ROWS) TRY(c->device->rows(&c->err, c->on, &x));
+    else if (halves == GRADIENTS) TRY(c->device->grad(&c->err, c->on, &x));
+    else TRY(c->device->step(&c->err, c->on, &x));
+    c->has_rows = halves & ROWS ? 1 : after_rows;
+    c->has_grad = (halves & GRADIENTS) != 0;
+    if (!stats) return GLOFND_OK;
+    if (halves & ROWS) return device_stats(c, stats);
+    gf_totals sum = {0}; /* those of the first call stay on the device, and the second call adds to them */
+    TRY(fetch_totals(c, &sum));
+    memcpy(&c->stats, stats, sizeof c->stats);
+    add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    gf_struct_fill(stats, &c->stats, sizeof c->stats);
+    return GLOFND_OK;
+}
+
+/* ----- the calls ----- */
+
+/* The first half of a step: links [rows][2], statistics in the context. */
+static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
+    TRY(open_state(step, store));
+    if (step->plan.bank) gf_averages_make(step);
+    if (step->plan.neighbours) TRY(gf_neighbours_find(step));
+    TRY(open_thresholds(step));
+    if (step->plan.marked) TRY(mark_by_averages(step));
+    sum_kept(step);
+    if (step->plan.learned && step->plan.updating && !step->plan.marked) TRY(update_lambda(step));
+    rescue_rows(step);
+    TRY(row_losses(step, links));
+    if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
+    step->ctx->has_rows = 1;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
+                          glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .store = store, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_STORE | NEEDS_GRADIENTS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, ROWS | GRADIENTS, &known, store, NULL, grad_a, grad_b, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    step.reuse = 1;
+    TRY(first_half(&step, store, step.ws->links));
+    pair_gradients(&step, step.ws->links, grad_a, grad_b);
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, const glofnd_own_rows *own,
+                               void *links, glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .own = own, .store = store, .links = links, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_STORE | NEEDS_LINKS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, ROWS, &known, store, links, NULL, NULL, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    TRY(first_half(&step, store, links));
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
+                               void *grad_a, void *grad_b, glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .own = own, .links = links, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_LINKS | NEEDS_GRADIENTS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, GRADIENTS, &known, NULL, (gf_link *)(uintptr_t)links, grad_a, grad_b, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
+    if (step.plan.bank) gf_averages_make(&step);
+    if (stats) memcpy(&ctx->stats, stats, sizeof ctx->stats);
+    pair_gradients(&step, links, grad_a, grad_b);
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
     return GLOFND_OK;
 }
 
@@ -460,9 +521,9 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     const gf_step_batch *q = step->batch;
     const gf_plan *p = &step->plan;
     const gf_store_spec lent = lent_spec(ctx);
-    const int64_t *slot = gf_step_slots(q);
     int64_t *scratch = step->ws->id_scratch;
     step->store = store;
+    step->slot = q->slot ? q->slot : q->id + q->row0;
     step->ws->near.key = 0; /* neighbours of an earlier batch */
     if (ctx->state_at) step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
     if (!q->slot) {
@@ -471,12 +532,14 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         TRY(gf_store_check_names(&ctx->err, "batch.id", q->id, q->cols, scratch));
         TRY(gf_store_check_ids(&ctx->err, step->store, "own.slot", q->slot, q->rows, 1, scratch));
     }
-    if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, slot, q->rows));
-    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&ctx->err, step->store, slot, q->rows));
+    if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, step->slot, q->rows));
+    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&ctx->err, step->store, step->slot, q->rows));
     for (int i = 0; i < p->sides; i++) {
         gf_side *side = &step->ws->side[i];
-        if (p->learned && !p->shared) gf_store_gather(step->store, i, slot, q->rows, side->state);
-        else gf_store_gather_own(step->store, i, slot, q->rows, side->state); /* the shared lambda is not copied to anchors yet */
+        if (p->learned && !p->shared) gf_store_gather(step->store, i, step->slot, q->rows, side->state);
+        else
+            gf_store_gather_own(step->store, i, step->slot, q->rows,
+                                side->state); /* the shared lambda is not copied to anchors yet */
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
         for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
@@ -485,11 +548,6 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
 }
 
 /* ----- pairs that a pass looks at ----- */
-
-/* The embeddings of a side whose similarities thresholds are compared with. */
-static const gf_embed *judged(const gf_step *step, int i) {
-    return step->plan.bank ? &step->ws->side[i].bank : &step->ws->side[i].z;
-}
 
 /* The own rows of embeddings: a left side. */
 static gf_embed own_rows(const gf_step *step, const gf_embed *e) {
@@ -507,7 +565,7 @@ static gf_pass pairs_of(const gf_step *step, const gf_embed *q, const gf_embed *
     return (gf_pass){
         .q = *q,
         .k = *k,
-        .scores = score_copies(step),
+        .scores = step->scores,
         .score_stride = step->plan.all,
         .shift = step->plan.per_sample - 1,
         .flags = step->plan.flags,
@@ -523,7 +581,7 @@ static gf_pass pairs_of(const gf_step *step, const gf_embed *q, const gf_embed *
 static gf_pass own_pairs(const gf_step *step, int i) {
     const gf_side *side = &step->ws->side[i];
     const gf_embed own = own_rows(step, &side->z);
-    gf_pass pairs = pairs_of(step, &own, &step->ws->side[gf_step_other(step, i)].z);
+    gf_pass pairs = pairs_of(step, &own, &step->ws->side[step->plan.sides - 1 - i].z);
     pairs.q0 = step->batch->row0 * step->plan.per_sample;
     if (step->plan.topk && step->batch->support_a) pairs.score = own_rows(step, &side->support);
     return pairs;
@@ -531,8 +589,8 @@ static gf_pass own_pairs(const gf_step *step, int i) {
 
 /* The same for similarities of averages: they only decide, and no tile of them is kept. */
 static gf_pass judged_pairs(const gf_step *step, int i) {
-    const gf_embed own = own_rows(step, judged(step, i));
-    gf_pass pairs = pairs_of(step, &own, judged(step, gf_step_other(step, i)));
+    const gf_embed own = own_rows(step, step->ws->side[i].judged);
+    gf_pass pairs = pairs_of(step, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     pairs.q0 = step->batch->row0 * step->plan.per_sample;
     pairs.flags = 0;
     return pairs;
@@ -540,7 +598,7 @@ static gf_pass judged_pairs(const gf_step *step, int i) {
 
 /* One rank: every similarity once, for both of its anchors. */
 static gf_pass whole_batch(const gf_step *step) {
-    gf_pass pairs = pairs_of(step, &step->ws->side[0].z, &step->ws->side[gf_step_other(step, 0)].z);
+    gf_pass pairs = pairs_of(step, &step->ws->side[0].z, &step->ws->side[step->plan.sides - 1].z);
     pairs.col_role = 1;
     pairs.symmetric = step->plan.sides == 1;
     return pairs;
@@ -550,7 +608,7 @@ static gf_sum_pass own_sums(const gf_step *step, int i, gf_pass pairs) {
     const gf_side *side = &step->ws->side[i];
     return (gf_sum_pass){.pairs = pairs,
                          .row = side->limits,
-                         .col.group = step->ws->side[gf_step_other(step, i)].weights.group,
+                         .col.group = step->ws->side[step->plan.sides - 1 - i].weights.group,
                          .row_out = side->sums,
                          .window_cap = step->ws->shape.window_cap};
 }
@@ -579,8 +637,8 @@ static gf_select selection(const gf_step *step, int i, const gf_embed *q, const 
  * the tiles where they are the same. */
 static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_plan *p = &step->plan;
-    const gf_embed own = own_rows(step, judged(step, i));
-    gf_select s = selection(step, i, &own, judged(step, gf_step_other(step, i)));
+    const gf_embed own = own_rows(step, step->ws->side[i].judged);
+    gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     gf_quantile_place(p->negatives, gf_plan_copies(p), p->o.alpha, &s.best, &s.fraction);
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
@@ -601,8 +659,8 @@ static void batch_topk(const gf_step *step, int i) {
         return;
     }
     const gf_embed own = own_rows(step, step->batch->support_a ? &side->support : &side->z);
-    gf_select s = selection(step, i, &own, &step->ws->side[gf_step_other(step, i)].z);
-    s.copies = score_copies(step);
+    gf_select s = selection(step, i, &own, &step->ws->side[step->plan.sides - 1 - i].z);
+    s.copies = step->scores;
     s.copy_stride = step->plan.all;
     s.best = gf_top_count(step->plan.negatives, step->plan.o.alpha);
     s.tie = side->limits.tie;
@@ -614,7 +672,7 @@ static void batch_topk(const gf_step *step, int i) {
 /* quantile[] of side i against the ring of remembered embeddings. */
 static void ring_quantiles(const gf_step *step, int i) {
     gf_side *side = &step->ws->side[i];
-    const gf_ring *ring = &step->store->ring[gf_step_other(step, i)];
+    const gf_ring *ring = &step->store->ring[step->plan.sides - 1 - i];
     gf_embed *k = &side->ring;
     k->rows = step->store->ring_count;
     for (int64_t r = 0; r < k->rows; r++) {
@@ -623,7 +681,7 @@ static void ring_quantiles(const gf_step *step, int i) {
     }
     step->ops->pack(k, step->ctx->threads);
     for (int64_t r = 0; r < step->plan.own; r++) side->row_id[r] = step->batch->id[step->batch->row0 + r / step->plan.per_sample];
-    const gf_embed own = own_rows(step, judged(step, i));
+    const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, k);
     s.shift = -1;
     s.row_id = side->row_id;
@@ -639,52 +697,45 @@ static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
     return sum / per_sample;
 }
 
-/* Windows of learned thresholds: of every anchor, or of the one lambda for all. */
-static glofnd_status open_learned(gf_step *step, int i) {
-    const gf_plan *p = &step->plan;
-    gf_side *side = &step->ws->side[i];
-    const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
-    gf_window shared = {0};
-    if (p->shared) {
-        double sum[2] = {0.0, (double)p->rows};
-        if (p->updating && gf_row_starts(p, &step->shared_row[i])) {
-            batch_quantiles(step, i, 1);
-            for (int64_t a = 0; a < p->rows; a++) sum[0] += anchor_quantile(step, i, a);
-            TRY(gf_step_sum_ranks(step, sum, 2));
-        }
-        shared = gf_window_of_shared(p, &step->shared_row[i], sum[0] / sum[1]);
-        step->shared_moves[i] = shared.open;
-    } else if (p->updating && p->o.learner == GLOFND_LEARN_RING && ring_ready) {
-        ring_quantiles(step, i);
-    } else if (p->updating) {
-        int starts = 0;
-        for (int64_t a = 0; a < p->rows && !starts; a++) starts = gf_row_starts(p, &side->state[a]);
-        if (starts) batch_quantiles(step, i, 1);
-    }
-    for (int64_t a = 0; a < p->rows; a++) {
-        gf_window w = shared;
-        if (!p->shared) {
-            w = gf_window_of_anchor(p, &side->fresh_state[a], ring_ready, anchor_quantile(step, i, a));
-            side->open[a] = (uint8_t)w.open;
-        }
-        for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++)
-            side->limits.lo[r] = w.lo, side->limits.mid[r] = w.mid, side->limits.hi[r] = w.hi;
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status open_thresholds(gf_step *step) {
     const gf_plan *p = &step->plan;
+    const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
     for (int i = 0; i < p->sides; i++) {
         gf_side *side = &step->ws->side[i];
-        if (p->learned) {
-            TRY(open_learned(step, i));
+        if (!p->learned) { /* as it is, or as a quantile of the batch sets it */
+            if (p->topk) batch_topk(step, i);
+            else if (p->thresholds) batch_quantiles(step, i, 1);
+            for (int64_t r = 0; r < p->own; r++)
+                side->limits.lo[r] = side->limits.mid[r] = side->limits.hi[r] = p->thresholds ? side->quantile[r] : INFINITY;
             continue;
         }
-        if (p->topk) batch_topk(step, i);
-        else if (p->thresholds) batch_quantiles(step, i, 1);
-        for (int64_t r = 0; r < p->own; r++)
-            side->limits.lo[r] = side->limits.mid[r] = side->limits.hi[r] = p->thresholds ? side->quantile[r] : INFINITY;
+        /* The windows of learned ones: of every anchor, or of the one lambda for all. */
+        gf_window shared = {0};
+        if (p->shared) {
+            double sum[2] = {0.0, (double)p->rows};
+            if (p->updating && gf_row_starts(p, &step->shared_row[i])) {
+                batch_quantiles(step, i, 1);
+                for (int64_t a = 0; a < p->rows; a++) sum[0] += anchor_quantile(step, i, a);
+                TRY(gf_step_sum_ranks(step, sum, 2));
+            }
+            shared = gf_window_of_shared(p, &step->shared_row[i], sum[0] / sum[1]);
+            step->shared_moves[i] = shared.open;
+        } else if (p->updating && p->o.learner == GLOFND_LEARN_RING && ring_ready) {
+            ring_quantiles(step, i);
+        } else if (p->updating) {
+            int starts = 0;
+            for (int64_t a = 0; a < p->rows && !starts; a++) starts = gf_row_starts(p, &side->state[a]);
+            if (starts) batch_quantiles(step, i, 1);
+        }
+        for (int64_t a = 0; a < p->rows; a++) {
+            gf_window w = shared;
+            if (!p->shared) {
+                w = gf_window_of_anchor(p, &side->fresh_state[a], ring_ready, anchor_quantile(step, i, a));
+                side->open[a] = (uint8_t)w.open;
+            }
+            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++)
+                side->limits.lo[r] = w.lo, side->limits.mid[r] = w.mid, side->limits.hi[r] = w.hi;
+        }
     }
     return GLOFND_OK;
 }
@@ -752,7 +803,7 @@ static glofnd_status mark_by_averages(gf_step *step) {
         TRY(move_lambdas(step, &complete));
     }
     for (int i = 0; i < step->plan.sides; i++) {
-        const gf_side *side = &step->ws->side[i], *other = &step->ws->side[gf_step_other(step, i)];
+        const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
         const gf_pass pairs = judged_pairs(step, i);
         const gf_marking m = {.row_theta = side->limits.lo,
                               .row_group = side->limits.group,
@@ -780,8 +831,8 @@ static void sum_kept(gf_step *step) {
     }
     if (p->one_rank && !p->topk) {
         gf_sum_pass pass = own_sums(step, 0, whole_batch(step));
-        pass.col = side[gf_step_other(step, 0)].limits;
-        pass.col_out = side[gf_step_other(step, 0)].sums;
+        pass.col = side[step->plan.sides - 1].limits;
+        pass.col_out = side[step->plan.sides - 1].sums;
         if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= step->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
         step->ops->sum(&pass);
         return;
@@ -825,7 +876,7 @@ static void rescue_rows(gf_step *step) {
         }
         if (empty > 0 && p->masking && !p->official) {
             const gf_embed own = own_rows(step, &side->z);
-            gf_select s = selection(step, i, &own, &step->ws->side[gf_step_other(step, i)].z);
+            gf_select s = selection(step, i, &own, &step->ws->side[step->plan.sides - 1 - i].z);
             s.smallest = 1;
             s.equals = side->equals;
             step->ops->select(&s);
@@ -948,14 +999,14 @@ static void commit(gf_step *step) {
     const gf_step_batch *q = step->batch;
     const gf_side *side = step->ws->side;
     for (int i = 0; i < p->sides; i++) {
-        gf_store_scatter(step->store, i, gf_step_slots(q), p->rows, side[i].fresh_state);
+        gf_store_scatter(step->store, i, step->slot, p->rows, side[i].fresh_state);
         if (p->shared && p->updating) gf_store_shared_put(step->store, i, &step->shared_row[i]);
     }
     if (p->bank) gf_averages_commit(step);
     if (step->ws->shape.ring == 0) return;
     int64_t *id = step->ws->id_scratch;
     for (int64_t r = 0; r < p->all; r++) id[r] = q->id[r / p->per_sample];
-    const float *rows[2] = {judged(step, 0)->row, p->sides == 2 ? judged(step, 1)->row : NULL};
+    const float *rows[2] = {step->ws->side[0].judged->row, p->sides == 2 ? step->ws->side[1].judged->row : NULL};
     gf_store_ring_push(step->store, rows, side[0].z.ld, id, p->all);
 }
 
@@ -983,7 +1034,7 @@ static void read_links(gf_step *step, const gf_link *links) {
     if (!(p->flags & GF_MARKS)) return;
     const int64_t first = step->batch->row0 * p->per_sample;
     for (int i = 0; i < p->sides; i++) {
-        const gf_grad_in *row = &step->ws->side[i].weights, *col = &step->ws->side[gf_step_other(step, i)].weights;
+        const gf_grad_in *row = &step->ws->side[i].weights, *col = &step->ws->side[step->plan.sides - 1 - i].weights;
         const gf_pass pairs = judged_pairs(step, i);
         const gf_marking m = {.row_theta = row->theta + first,
                               .col_theta = col->theta,
@@ -1002,7 +1053,7 @@ static gf_gradient_pass own_gradients(const gf_step *step, int i, gf_pass pairs)
     const int64_t first = step->batch->row0 * step->plan.per_sample;
     gf_gradient_pass pass = {.pairs = pairs,
                              .row = side->weights,
-                             .col = step->ws->side[gf_step_other(step, i)].weights,
+                             .col = step->ws->side[step->plan.sides - 1 - i].weights,
                              .row_out = side->grads};
     gf_grad_in *x = &pass.row; /* marks are the own rows' already, and so is the gradient, but for FNC TOPK */
     x->theta += first, x->floor += first, x->log_w += first, x->w += first, x->inv_tau += first, x->attract += first;
@@ -1049,7 +1100,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     gf_plan *p = &step->plan;
     const gf_step_batch *q = step->batch;
     gf_side *side = step->ws->side;
-    const int quality = (p->want & GLOFND_WANT_QUALITY) != 0, other = gf_step_other(step, 0);
+    const int quality = (p->want & GLOFND_WANT_QUALITY) != 0, other = step->plan.sides - 1;
     gf_totals sum = {0};
     for (int i = 0; i < p->sides; i++) {
         const gf_grad_out *x = &side[i].grads;
@@ -1071,7 +1122,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
         /* A score flags that only the anchor's own row knows: all anchors' rows, each giving to both ends. Every rank does the
          * whole batch and keeps its rows. The own rows are counted in a separate pass without gradient. */
         for (int i = 0; i < p->sides; i++) {
-            const int k = gf_step_other(step, i);
+            const int k = step->plan.sides - 1 - i;
             gf_gradient_pass pass = {.pairs = pairs_of(step, &side[i].z, &side[k].z),
                                      .row = side[i].weights,
                                      .col = side[k].weights,
@@ -1122,21 +1173,23 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     add_stats_of_gradients(p, &sum, &step->ctx->stats);
 }
 
-static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats) {
-    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
-}
-
 /* ----- inspection ----- */
 
 glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
                                uint8_t *keep) {
+    const arguments given = {.batch = batch, .own = own, .links = links};
     gf_step step;
     gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
     FAIL_IF(&ctx->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
-    TRY(check(ctx, batch, own, NULL, &known));
-    TRY(check_links(ctx, &known, links));
-    if (ctx->device) return device_mask(ctx, &known, links, keep);
+    TRY(check(ctx, NEEDS_LINKS, &given, &known));
+    if (ctx->device) { /* not a step: the stats of the last one stay, and its second half may still follow */
+        const gf_shape shape = gf_shape_of(ctx, known.rows, known.cols, known.dim);
+        const gf_plan plan = gf_plan_of(&ctx->o, &known);
+        const gf_device_step x = {
+            .plan = &plan, .shape = &shape, .q = &known, .links = (gf_link *)(uintptr_t)links, .keep = keep};
+        return ctx->device->mask(&ctx->err, ctx->on, &x);
+    }
     TRY(gf_step_begin(&step, ctx, &known));
     if (step.plan.bank) gf_averages_make(&step);
     read_links(&step, links);
@@ -1159,7 +1212,7 @@ glofnd_status glofnd_ctx_stats(glofnd_ctx *ctx, glofnd_stats *stats) {
     TRY(gf_struct_check(&ctx->err, "stats", "glofnd_stats", stats, sizeof *stats, GF_STRUCT_OUT));
     FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     if (ctx->device) return device_stats(ctx, stats);
-    give_stats(ctx, stats);
+    gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
     return GLOFND_OK;
 }
 
@@ -1189,87 +1242,4 @@ glofnd_status glofnd_ctx_phase(glofnd_ctx *ctx, const glofnd_batch *batch, uint6
     const gf_plan plan = gf_plan_of(&ctx->o, &known);
     *phase = gf_plan_phase(&plan);
     return GLOFND_OK;
-}
-
-/* ----- on a device: its own functions, after the same checks ----- */
-
-static gf_device_step device_step(glofnd_ctx *c, const gf_step_batch *q, const gf_shape *shape) {
-    c->plan = gf_plan_of(&c->o, q);
-    if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
-    c->has_rows = c->has_grad = 0;
-    return (gf_device_step){
-        .plan = &c->plan, .shape = shape, .q = q, .tau = c->tau_at, .reduce = c->reduce, .reduce_user = c->reduce_user};
-}
-
-/* Waits. The temperature of a step that read it from the device is known now. */
-static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
-    TRY(c->device->totals(&c->err, c->on, sum));
-    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
-    return GLOFND_OK;
-}
-
-/* The state of the next steps: in a store, or in rows of the caller. */
-static void give_device_state(gf_device_step *x, const glofnd_ctx *c, const glofnd_store *s) {
-    if (s) x->s = s->on;
-    else x->state = c->state_at, x->anchors = c->state_n;
-}
-
-static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
-    gf_totals sum = {0};
-    TRY(fetch_totals(c, &sum));
-    stats_of_rows(&c->plan, &sum, c);
-    if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
-    give_stats(c, stats);
-    return GLOFND_OK;
-}
-
-static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, void *grad_a, void *grad_b,
-                                  glofnd_stats *stats) {
-    TRY(check_store(c, s, q));
-    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    gf_device_step x = device_step(c, q, &shape);
-    give_device_state(&x, c, s);
-    x.grad_a = grad_a, x.grad_b = grad_b;
-    TRY(c->device->step(&c->err, c->on, &x));
-    c->has_rows = c->has_grad = 1;
-    return stats ? device_stats(c, stats) : GLOFND_OK;
-}
-
-static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, gf_link *links, glofnd_stats *stats) {
-    TRY(check_store(c, s, q));
-    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    gf_device_step x = device_step(c, q, &shape);
-    give_device_state(&x, c, s);
-    x.links = links;
-    TRY(c->device->rows(&c->err, c->on, &x));
-    c->has_rows = 1;
-    return stats ? device_stats(c, stats) : GLOFND_OK;
-}
-
-/* The totals of the first call stay on the device, and the second call adds to them. */
-static glofnd_status device_gradients(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, void *grad_a, void *grad_b,
-                                      glofnd_stats *stats) {
-    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    const int after_rows = c->has_rows && !c->has_grad;
-    gf_device_step x = device_step(c, q, &shape);
-    x.links = (gf_link *)(uintptr_t)links;
-    x.grad_a = grad_a, x.grad_b = grad_b;
-    TRY(c->device->grad(&c->err, c->on, &x));
-    c->has_rows = after_rows;
-    c->has_grad = 1;
-    if (!stats) return GLOFND_OK;
-    gf_totals sum = {0};
-    TRY(fetch_totals(c, &sum));
-    memcpy(&c->stats, stats, sizeof c->stats);
-    add_stats_of_gradients(&c->plan, &sum, &c->stats);
-    give_stats(c, stats);
-    return GLOFND_OK;
-}
-
-/* Not a step: the stats of the last one stay, and its second half may still follow. */
-static glofnd_status device_mask(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, uint8_t *keep) {
-    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    const gf_plan plan = gf_plan_of(&c->o, q);
-    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (gf_link *)(uintptr_t)links, .keep = keep};
-    return c->device->mask(&c->err, c->on, &x);
 }

@@ -1,4 +1,4 @@
-/* step.h - one step, inside: what step.c shares with averages.c and batch_components.c, and with those who ask for its plan. */
+/* step.h - one step, inside: what step.c shares with averages.c and detect.c, and with those who ask for its plan. */
 #pragma once
 
 #include "method/context.h"
@@ -12,7 +12,9 @@ typedef struct gf_step {
     gf_plan plan;           /* sizes and the meaning of the options for this batch */
     const gf_pair_ops *ops; /* passes over all pairs */
     gf_workspace *ws;
+    int scores;                  /* support vectors of a sample whose largest score counts; 1: there is one, or their mean */
     glofnd_store *store;         /* NULL in glofnd_step_grad */
+    const int64_t *slot;         /* [rows] of the store: the state of the own samples */
     glofnd_store lent;           /* glofnd_ctx_state: store points here */
     int reuse;                   /* the gradient may use the tiles of the sums: both in one call */
     int tiles_made;              /* the sums find them where a selection left them */
@@ -35,10 +37,6 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *batch);
 /* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n);
-/* Rows of the store that hold the state of the own samples. */
-static inline const int64_t *gf_step_slots(const gf_step_batch *q) { return q->slot ? q->slot : q->id + q->row0; }
-/* The columns' side of side `i`. */
-static inline int gf_step_other(const gf_step *step, int i) { return step->plan.sides == 2 ? 1 - i : 0; }
 
 /* ----- averages.c: similarity BANK, and attraction by neighbours, where the plan has them ----- */
 
@@ -53,7 +51,7 @@ glofnd_status gf_neighbours_check_found(const gf_step *step);
 void gf_neighbours_add_loss(const gf_step *step, gf_totals *sum);
 void gf_neighbours_add_gradient(const gf_step *step);
 
-/* ----- batch_components.c ----- */
+/* ----- detect.c ----- */
 
 /* WCL's groups (Zheng et al. 2021), for a step with detector COMPONENTS. group [cols]: the connected component of every sample in
  * the graph that joins each to its nearest neighbour in the batch, where the batch is. */

@@ -8,13 +8,14 @@
 
 typedef struct gf_side {
     /* embeddings */
-    gf_embed z;          /* all rows, unit */
-    gf_embed bank;       /* BANK: averages, for every row that of its sample */
-    uint16_t *bank_rows; /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
-    gf_embed support;    /* FNC TOPK: scores instead of z */
-    gf_embed ring;       /* RING: remembered embeddings that this side's anchors are compared with */
-    float *norm;         /* [all] lengths before normalisation */
-    double *positive;    /* [own] S of the positive pair */
+    gf_embed z;             /* all rows, unit */
+    gf_embed bank;          /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows;    /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
+    const gf_embed *judged; /* whose similarities thresholds are compared with: z or bank */
+    gf_embed support;       /* FNC TOPK: scores instead of z */
+    gf_embed ring;          /* RING: remembered embeddings that this side's anchors are compared with */
+    float *norm;            /* [all] lengths before normalisation */
+    double *positive;       /* [own] S of the positive pair */
     /* thresholds */
     float *quantile;            /* [own] a selected order statistic */
     gf_rounded rounded;         /* rows from whose products the candidates of the lists come; row NULL: from those of z */
