@@ -427,13 +427,13 @@ void gf_cpu_mask(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld) {
 /* Candidates of a row, before they are cut to the best. */
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
 
-static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(ROWS * (2 * CHUNK + capacity(best))); }
-
-size_t gf_cpu_select_bytes(int64_t best, int threads) { return scratch_of_thread(best) * (size_t)threads; }
+size_t gf_cpu_select_bytes(int64_t best, int threads) {
+    return sizeof(float) * (size_t)(ROWS * (2 * CHUNK + capacity(best))) * (size_t)threads;
+}
 
 /* The scratch of one thread: at least GF_PANEL rows of 1024 floats. */
 static float *select_scratch_of(const gf_select *p, int thread) {
-    return (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
+    return (float *)(void *)((char *)p->scratch + gf_cpu_select_bytes(p->best, thread));
 }
 
 /* ----- candidates from products of 16-bit integers -----
@@ -696,55 +696,43 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     return pcols;
 }
 
-static void collect(candidates *x, const float *row, int64_t cols, int64_t best) {
-    x->count += gf_cpu_kernels_get()->tile->above(row, cols, x->limit, x->value + x->count);
-    if (x->count <= capacity(best) - CHUNK) return;
-    x->limit = gf_kth_largest(x->value, x->count, best);
-    x->count = best;
-}
-
-/* Number of columns whose id is not that of row r. */
-static int64_t others(const gf_select *p, int64_t r) {
-    int64_t n = p->k->rows;
-    for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r];
-    return n;
-}
-
-static int64_t best_of(const gf_select *p, int64_t r) {
-    if (!p->row_id) return p->best;
-    const int64_t n = others(p, r), best = p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n);
-    return best < 1 ? 1 : best;
-}
-
-/* Second pass over the row: of the values equal to the best-th, the smaller columns are in. */
-static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, int64_t *missing) {
-    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
-        const int pcols = chunk(p, r0, c0, s);
-        for (int64_t r = 0; r < rows; r++)
-            for (int c = 0; c < pcols && missing[r] > 0; c++)
-                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(c0 + c);
-    }
-}
-
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), stride = capacity(p->best);
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), room = capacity(p->best);
     float *s = select_scratch_of(p, thread);
     candidates x[ROWS];
-    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * stride, 0, -INFINITY};
+    int64_t missing[ROWS];
+    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * room, 0, -INFINITY};
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);
-        for (int64_t r = 0; r < rows; r++) collect(&x[r], s + r * CHUNK, pcols, p->best);
+        for (candidates *y = x; y < x + rows; y++) {
+            y->count += ops->above(s + (y - x) * CHUNK, pcols, y->limit, y->value + y->count);
+            if (y->count <= room - CHUNK) continue;
+            y->limit = gf_kth_largest(y->value, y->count, p->best);
+            y->count = p->best;
+        }
     }
-    int64_t missing[ROWS];
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t best = GF_MIN(best_of(p, r0 + r), x[r].count);
+        int64_t best = p->best;
+        if (p->row_id) { /* of the columns that have another id */
+            int64_t n = p->k->rows;
+            for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r0 + r];
+            best = GF_MAX(1, p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n));
+        }
+        best = GF_MIN(best, x[r].count);
         const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, p->fraction);
         p->value[r0 + r] = value;
         missing[r] = best;
         for (int64_t i = 0; i < best; i++) missing[r] -= x[r].value[i] > value;
     }
-    if (p->tie) find_ties(p, r0, rows, s, missing);
+    /* Second pass over the rows: of the values equal to the best-th, the smaller columns are in. */
+    for (int64_t c0 = 0; p->tie && c0 < p->k->rows; c0 += CHUNK) {
+        const int pcols = chunk(p, r0, c0, s);
+        for (int64_t r = 0; r < rows; r++)
+            for (int c = 0; c < pcols && missing[r] > 0; c++)
+                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(c0 + c);
+    }
 }
 
 /* The rows of the task, if one of them has no complete list. */

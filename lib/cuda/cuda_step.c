@@ -289,7 +289,7 @@ static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t
     const gf_cuda_embed own = own_rows(step, judged(step, i));
     gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
-    gf_quantile_place(plan->negatives, gf_plan_copies(plan), plan->o.alpha, &p.best, &p.fraction);
+    gf_quantile_place(plan->negatives, plan->copies, plan->o.alpha, &p.best, &p.fraction);
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }

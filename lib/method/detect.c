@@ -158,7 +158,7 @@ static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *
     const glofnd_sims *q = &x->q;
     for (int64_t r = 0; r < q->rows; r++) {
         glofnd_anchor row;
-        gf_store_gather(s, q->side, &q->id[r], 1, &row);
+        gf_store_gather(s, q->side, &q->id[r], 1, 1, &row);
         if (gf_row_starts(&x->plan, &row)) {
             gf_lambda_start(&row, row_quantile(x, r));
         } else {
@@ -205,7 +205,7 @@ static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r
         return x->plan.topk ? gf_kth_largest(x->values, n, gf_top_count(n, alpha)) : gf_quantile(x->values, n, alpha);
     }
     if (x->plan.shared) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
-    gf_store_gather(s, q->side, &q->id[r], 1, &row);
+    gf_store_gather(s, q->side, &q->id[r], 1, 1, &row);
     return gf_lambda_threshold(row.lambda);
 }
 

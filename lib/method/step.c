@@ -267,6 +267,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
              (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
+    p.copies = p.bank ? p.per_sample : 1;
     p.marked = p.thresholds && o->similarity == GLOFND_SIMILARITY_BANK;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
@@ -533,13 +534,12 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         TRY(gf_store_check_ids(&ctx->err, step->store, "own.slot", q->slot, q->rows, 1, scratch));
     }
     if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, step->slot, q->rows));
-    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&ctx->err, step->store, step->slot, q->rows));
+    if (step->store->fd >= 0 && !(q->want & GLOFND_WANT_NO_UPDATE)) /* disk space in a working file */
+        TRY(gf_store_prepare(&ctx->err, step->store, step->slot, q->rows));
     for (int i = 0; i < p->sides; i++) {
         gf_side *side = &step->ws->side[i];
-        if (p->learned && !p->shared) gf_store_gather(step->store, i, step->slot, q->rows, side->state);
-        else
-            gf_store_gather_own(step->store, i, step->slot, q->rows,
-                                side->state); /* the shared lambda is not copied to anchors yet */
+        /* While all share one lambda it is not copied to anchors yet. */
+        gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared, side->state);
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
         for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
@@ -639,7 +639,7 @@ static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_plan *p = &step->plan;
     const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
-    gf_quantile_place(p->negatives, gf_plan_copies(p), p->o.alpha, &s.best, &s.fraction);
+    gf_quantile_place(p->negatives, p->copies, p->o.alpha, &s.best, &s.fraction);
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
     if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;
@@ -1077,25 +1077,6 @@ static void write_row(const gf_step *step, const float *z, const float *positive
     if (grad == dz) gf_dtype_from_float(dtype, out, dz, p->dim);
 }
 
-/* Precision and recall per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
-static void add_quality(const gf_step *step, const gf_link *links, gf_totals *sum) {
-    const gf_plan *p = &step->plan;
-    const int64_t first = step->batch->row0 * p->per_sample;
-    for (int i = 0; i < p->sides; i++) {
-        const gf_grad_out *x = &step->ws->side[i].grads;
-        for (int64_t a = 0; a < p->rows; a++) {
-            int64_t same = 0, hits = 0, flagged = 0;
-            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++) {
-                same += x->same[r], hits += x->hits[r];
-                flagged += p->negatives - links[link_place(p, i, first + r)].kept;
-            }
-            sum->precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
-            sum->recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
-            sum->same += (double)same, sum->hits += (double)hits;
-        }
-    }
-}
-
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b) {
     gf_plan *p = &step->plan;
     const gf_step_batch *q = step->batch;
@@ -1166,7 +1147,24 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
         write_row(step, zb, za, pull, b->grads.grad + (rb - skip) * ld, (double)b->norm[rb],
                   (char *)grad_b + i * q->grad_b_stride * bytes);
     }
-    if (quality) add_quality(step, links, &sum);
+    if (quality) {
+        /* Precision and recall per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
+        const gf_plan *plan = &step->plan;
+        const int64_t first = step->batch->row0 * plan->per_sample;
+        for (int i = 0; i < plan->sides; i++) {
+            const gf_grad_out *x = &step->ws->side[i].grads;
+            for (int64_t quality_a = 0; quality_a < plan->rows; quality_a++) {
+                int64_t same = 0, hits = 0, flagged = 0;
+                for (int64_t r = quality_a * plan->per_sample; r < (quality_a + 1) * plan->per_sample; r++) {
+                    same += x->same[r], hits += x->hits[r];
+                    flagged += plan->negatives - links[link_place(plan, i, first + r)].kept;
+                }
+                sum.precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
+                sum.recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
+                sum.same += (double)same, sum.hits += (double)hits;
+            }
+        }
+    }
     for (int i = 0; i < 2 && p->authors_ranks; i++)
         for (int64_t r = 0; r < p->own; r++)
             sum.rank_sum += side[i].grads.col_sum[r], sum.rank_moment += side[i].grads.col_moment[r];

@@ -248,22 +248,13 @@ void gf_store_encode(const glofnd_store *s, int side, const glofnd_anchor *row, 
     }
 }
 
-static void gather(const glofnd_store *s, int side, const gf_record *otherwise, const int64_t *id, int64_t n,
-                   glofnd_anchor *rows) {
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, int follow, glofnd_anchor *rows) {
+    static const gf_record none;
     for (int64_t i = 0; i < n; i++) {
         unsigned char record[GF_STORE_MAX_RECORD];
         gf_store_read_record(s, id[i], record);
-        rows[i] = gf_store_decode(s, side, record, otherwise);
+        rows[i] = gf_store_decode(s, side, record, follow ? &s->shared[side] : &none);
     }
-}
-
-void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
-    gather(s, side, &s->shared[side], id, n, rows);
-}
-
-void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
-    static const gf_record none;
-    gather(s, side, &none, id, n, rows);
 }
 
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows) {
@@ -373,7 +364,7 @@ glofnd_status glofnd_anchors_get(glofnd_ctx *c, const glofnd_store *s, int side,
     if (s->device) return gf_store_device_get(&c->err, s, side, id, n, rows);
     for (int64_t i = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
-        else gf_store_gather_own(s, side, &id[i], 1, &rows[i]);
+        else gf_store_gather(s, side, &id[i], 1, 0, &rows[i]);
     }
     return GLOFND_OK;
 }
@@ -625,7 +616,7 @@ static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const i
 static glofnd_status give_back(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
     static const int64_t shared = GLOFND_SHARED;
     const glofnd_anchor one = gf_store_shared_get(s, side);
-    gf_store_gather_own(s, side, id, n, rows);
+    gf_store_gather(s, side, id, n, 0, rows);
     TRY(gf_store_device_put(err, s, side, id, n, rows));
     return gf_store_device_put(err, s, side, &shared, 1, &one);
 }

@@ -6,8 +6,8 @@
  * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
  *
  * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
- * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load),
- * store_device.c.
+ * Files: store.c (life, rows, ring, averages, a store on a device), store_file.c (save and load; the working file behind a
+ * mapped store).
  */
 #pragma once
 
@@ -46,11 +46,9 @@ struct glofnd_store {
     pthread_mutex_t lock; /* on a device: of that copy, which readers of the store fill */
 };
 
-/* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
- * clock 0 takes lambda, m, v and clock of the shared row if that has been learned (clock > 0). */
-void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows);
-/* The same without the shared row: the values that the anchors themselves hold. */
-void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows);
+/* State of the anchors id [n]. `follow`: one that has not learned a lambda takes the shared row's, as a step sees it; else as the
+ * store has it. */
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, int follow, glofnd_anchor *rows);
 /* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows);
 /* Averages of the bank, rows [n][bank_dim] float16; put marks blocks as touched. */
@@ -61,7 +59,7 @@ glofnd_anchor gf_store_shared_get(const glofnd_store *s, int side);
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_anchor *row);
 
 /* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is the array in messages, its part after the last
- * dot one element of it: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
+ * dot one element of it: "id", "own.slot". `scratch` [2n] is overwritten (only for distinct). */
 glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
                                  int distinct, int64_t *scratch);
 
@@ -106,7 +104,7 @@ void gf_store_mark(glofnd_store *s, int64_t first, int64_t count);
 /* As gf_store_prepare, for consecutive records. */
 glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t first, int64_t count);
 
-/* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
+/* A store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
 glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
 /* Several threads may read a store at a time, and each fills the copy on the host: hold the lock from before the pull or borrow
  * to the last read of the copy. No-op on the CPU, where readers write nothing. */
@@ -135,6 +133,3 @@ void gf_store_unmap(glofnd_store *s);
 int gf_store_map_in_use(const char *path);
 /* Copies the shared rows to the working file. */
 void gf_store_map_shared(glofnd_store *s);
-
-static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
-static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }

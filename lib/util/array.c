@@ -24,25 +24,20 @@ int gf_order_int32(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-static void swap(float *a, float *b) {
-    const float t = *a;
-    *a = *b;
-    *b = t;
-}
-
-static float median3(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
-
 /* Quickselect with the median of three: no random numbers, so equal inputs take equal paths. */
 float gf_kth_largest(float *v, int64_t n, int64_t k) {
     int64_t left = 0, right = n - 1;
     const int64_t at = k - 1;
     while (left < right) {
-        const float pivot = median3(v[left], v[left + (right - left) / 2], v[right]);
+        const float a = v[left], b = v[left + (right - left) / 2], c = v[right];
+        const float pivot = fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
         int64_t i = left, j = right;
         while (i <= j) { /* Hoare: larger to the left, equal ones are split between both sides */
             while (v[i] > pivot) i++;
             while (v[j] < pivot) j--;
-            if (i <= j) swap(&v[i++], &v[j--]);
+            if (i > j) break;
+            const float smaller = v[i];
+            v[i++] = v[j], v[j--] = smaller;
         }
         if (at <= j) right = j;
         else if (at >= i) left = i;

@@ -229,7 +229,7 @@ TEST_WITH(test_shared_rows, fixture_open, fixture_close) {
     assert_rows_equal(&r, &fresh);
     const int64_t ids[3] = {3, 5, 4};
     glofnd_anchor followed[3];
-    gf_store_gather(s, 1, ids, 3, followed); /* ... but the step sees that a fresh anchor follows the shared row */
+    gf_store_gather(s, 1, ids, 3, 1, followed); /* ... but the step sees that a fresh anchor follows the shared row */
     assert_rows_equal(&followed[0], &(glofnd_anchor){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
     assert_rows_equal(&followed[1], &(glofnd_anchor){0.5f, 0.1f, 0.2f, -2, 7, 0.7f, 0, 0, 1}); /* also one that has u and tau */
     assert_rows_equal(&followed[2], &own); /* one with a lambda of its own keeps it */

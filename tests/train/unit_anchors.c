@@ -150,8 +150,8 @@ TEST_WITH(test_store_under_other_rows, fixture_open, fixture_close) {
     assert_int_equal(gf_store_remap(&err, from, MORE, place, &to), GLOFND_OK);
     for (int64_t i = 0; i < MORE; i++) {
         glofnd_anchor have, want = {.lambda = 1.0f, .log_u = -INFINITY};
-        if (origin[i] >= 0) gf_store_gather_own(from, 0, &origin[i], 1, &want);
-        gf_store_gather_own(to, 0, &i, 1, &have);
+        if (origin[i] >= 0) gf_store_gather(from, 0, &origin[i], 1, 0, &want);
+        gf_store_gather(to, 0, &i, 1, 0, &have);
         assert_memory_equal(&have, &want, sizeof have);
     }
     const glofnd_anchor a = gf_store_shared_get(from, 0), b = gf_store_shared_get(to, 0);

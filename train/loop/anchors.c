@@ -200,7 +200,7 @@ static glofnd_status copy_store_rows(gf_error *err, const glofnd_store *from, in
             int64_t id[GF_STORE_BLOCK];
             for (int64_t i = 0; i < n; i++) id[i] = first + i;
             for (int side = 0; side < from->spec.modalities; side++) {
-                gf_store_gather_own(from, side, id, n, rows);
+                gf_store_gather(from, side, id, n, 0, rows);
                 gf_store_scatter(to, side, id, n, rows);
                 if (averages) gf_store_bank_gather(from, side, id, n, averages);
                 if (averages) gf_store_bank_scatter(to, side, id, n, averages);

@@ -92,6 +92,7 @@ typedef struct gf_plan {
     int shared;        /* one lambda for all anchors in this epoch */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
     int neighbours;    /* nearest samples of the store attract */
+    int copies;        /* equal similarities that a row compares: with averages both rows of a sample have its one */
     int marked;        /* flags are marks, made before the sums; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
@@ -99,10 +100,7 @@ typedef struct gf_plan {
     gf_learner learner;
 } gf_plan;
 
-/* Equal similarities that a row compares: both rows of a sample have its one average. */
-static inline int64_t gf_plan_copies(const gf_plan *p) { return p->bank ? p->per_sample : 1; }
-
-/* ----- sums of a step over its rows, and the loss made of them ----- */
+/* ----- sums of a step over its rows ----- */
 
 typedef struct gf_totals { /* doubles only: a device adds them up as one array */
     double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, detector_kept; /* over own rows; log_u over own anchors */
@@ -113,31 +111,3 @@ typedef struct gf_totals { /* doubles only: a device adds them up as one array *
     double neighbours;                    /* over own anchors */
     double tau_used;                      /* device: the temperature that the step read; 0: that of the plan */
 } gf_totals;
-
-typedef struct gf_loss_totals {
-    double loss, grad_scale, grad_tau;
-} gf_loss_totals;
-
-/* One temperature that the caller may learn. The authors compute its gradient for SOGCLR on image and text, too, then freeze it. */
-GF_HD int gf_totals_learn_tau(const gf_plan *p) {
-    const glofnd_loss loss = p->o.loss;
-    if (loss == GLOFND_LOSS_FASTCLIP) return 1;
-    return p->sides == 2 && (loss == GLOFND_LOSS_SIMCLR || (p->official && loss == GLOFND_LOSS_SOGCLR));
-}
-
-/* `graded`: with the second half of the step. The authors' ranks report K times their share, the part of the ratio by half; the
- * other half comes from the own columns in the rows of all ranks, by pass C. */
-GF_HD gf_loss_totals gf_totals_loss(const gf_plan *p, const gf_totals *sum, double tau, int graded) {
-    gf_loss_totals y;
-    y.loss = sum->loss, y.grad_scale = sum->grad_scale;
-    if (p->authors_ranks) {
-        const double k = (double)p->cols / (double)p->rows;
-        y.loss = k * (y.loss - 0.5 * sum->rank_part);
-        y.grad_scale = k * (y.grad_scale - 0.5 * sum->rank_part_scale);
-        if (graded) y.loss += 0.5 * k * tau * sum->rank_sum, y.grad_scale += 0.5 * k * tau * sum->rank_moment;
-    }
-    const int learns = gf_totals_learn_tau(p);
-    if (!learns) y.grad_scale = 0.0;
-    y.grad_tau = learns ? -y.grad_scale / (tau * tau) : 0.0;
-    return y;
-}

@@ -40,25 +40,19 @@ GF_HD size_t gf_record_bytes(const gf_store_spec *spec) {
     return gf_bank_offset(spec->modalities, spec->temperatures, spec->bank_dim, spec->modalities);
 }
 
+/* Bit maps over pages and blocks of records: which were ever written. */
+static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
+static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }
+
 #define GF_STORE_BLOCK 4096 /* records per block: unit of the touched map and of checksums in a file */
 
-/* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero. */
-GF_HD float gf_record_encode_log_u(float log_u) {
-    if (isinf(log_u) && log_u < 0) return 0.0f;
-    return log_u == 0.0f ? -0.0f : log_u;
-}
-
-GF_HD float gf_record_decode_log_u(float stored) {
-    if (stored != 0.0f) return stored;
-    return signbit(stored) ? 0.0f : -INFINITY;
-}
-
-/* `shared`: what an anchor with clock 0 takes lambda, m, v and clock from, if that has been learned. */
+/* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero.
+ * `shared`: what an anchor with clock 0 takes lambda, m, v and clock from, if that has been learned. */
 GF_HD glofnd_anchor gf_record_decode(const gf_record *r, const gf_record *shared) {
     glofnd_anchor row = GF_ZERO;
     const gf_record *from = r->clock > 0 ? r : shared;
     row.lambda = 1.0f;
-    row.log_u = gf_record_decode_log_u(r->log_u);
+    row.log_u = r->log_u != 0.0f ? r->log_u : signbit(r->log_u) ? 0.0f : -INFINITY;
     if (from->clock > 0) {
         row.lambda = from->lambda;
         row.m = from->m;
@@ -81,7 +75,7 @@ GF_HD int gf_row_fault(const glofnd_anchor *r) {
 
 GF_HD gf_record gf_record_encode(const glofnd_anchor *row) {
     gf_record r = GF_ZERO;
-    r.log_u = gf_record_encode_log_u(row->log_u);
+    if (!(isinf(row->log_u) && row->log_u < 0)) r.log_u = row->log_u == 0.0f ? -0.0f : row->log_u;
     r.clock = row->clock;
     if (row->clock > 0) {
         r.lambda = row->lambda;

@@ -171,3 +171,28 @@ GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIM
 GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
     return p->flags & (GF_GROUP | GF_MARKS) || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }
+
+/* ----- the loss, of the sums over all rows ----- */
+
+typedef struct gf_loss_totals {
+    double loss, grad_scale, grad_tau;
+} gf_loss_totals;
+
+/* `graded`: with the second half of the step. The authors' ranks report K times their share, the part of the ratio by half; the
+ * other half comes from the own columns in the rows of all ranks, by pass C. */
+GF_HD gf_loss_totals gf_totals_loss(const gf_plan *p, const gf_totals *sum, double tau, int graded) {
+    gf_loss_totals y;
+    y.loss = sum->loss, y.grad_scale = sum->grad_scale;
+    if (p->authors_ranks) {
+        const double k = (double)p->cols / (double)p->rows;
+        y.loss = k * (y.loss - 0.5 * sum->rank_part);
+        y.grad_scale = k * (y.grad_scale - 0.5 * sum->rank_part_scale);
+        if (graded) y.loss += 0.5 * k * tau * sum->rank_sum, y.grad_scale += 0.5 * k * tau * sum->rank_moment;
+    }
+    /* One temperature that the caller may learn. The authors compute its gradient for SOGCLR on image and text, too, then freeze it. */
+    const int learns = p->o.loss == GLOFND_LOSS_FASTCLIP ||
+                       (p->sides == 2 && (p->o.loss == GLOFND_LOSS_SIMCLR || (p->official && p->o.loss == GLOFND_LOSS_SOGCLR)));
+    if (!learns) y.grad_scale = 0.0;
+    y.grad_tau = learns ? -y.grad_scale / (tau * tau) : 0.0;
+    return y;
+}
