@@ -186,14 +186,8 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     assert_int_equal(glofnd_store_create(c, &spec, &store), GLOFND_OK);
-    const glofnd_batch q = {.size = sizeof q,
-                            .n = n,
-                            .dim = DIM,
-                            .a = h,
-                            .b = b,
-                            .id = id,
-                            .label = label,
-                            .want = GLOFND_WANT_QUALITY};
+    const glofnd_batch q = {
+        .size = sizeof q, .n = n, .dim = DIM, .a = h, .b = b, .id = id, .label = label, .want = GLOFND_WANT_QUALITY};
     assert_int_equal(glofnd_step(c, store, &q, grad, grad + n * DIM, &stats), GLOFND_OK);
     glofnd_store_free(store);
     glofnd_ctx_free(c);
