@@ -67,7 +67,7 @@ static glofnd_status load_mpi_library(gf_error *err) {
     static const char *const names[] = {GF_MPI_SONAME, NULL};
     void *lib = gf_shared_lib_open(names, 1); /* its plugins look for its symbols */
     FAIL_IF(err, !lib, GLOFND_E_UNSUPPORTED,
-            "several ranks need " NAME ", which cannot be library_status (%.200s): install it (Debian: " PACKAGE
+            "several ranks need " NAME ", which cannot be opened (%.200s): install it (Debian: " PACKAGE
             "), or put its folder into LD_LIBRARY_PATH",
             gf_shared_lib_error());
 #define GF_X(name)                                                                           \
@@ -122,23 +122,6 @@ typedef struct heartbeat {
     int stop;
 } heartbeat;
 
-/* One message at a time: a pending one is not followed by more. 1: sent. */
-static int send_message(heartbeat *h, int message) {
-    int done = 0;
-    if (gf_mpi.Test(&h->sending, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return 0;
-    h->sent = message;
-    return gf_mpi.Isend(&h->sent, 1, MPI_INT, h->after, 0, h->comm, &h->sending) == MPI_SUCCESS;
-}
-
-static void report_lost(const heartbeat *h) {
-    char text[400];
-    snprintf(text, sizeof text,
-             "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
-             "network is gone, or it was stopped",
-             h->before, h->host, h->silent);
-    h->lost(h->user, text);
-}
-
 static void *beat(void *user) {
     heartbeat *h = user;
     int stop = 0, said_bye = 0;
@@ -152,8 +135,21 @@ static void *beat(void *user) {
             h->gone = h->received == BYE;
             if (!h->gone) gf_mpi.Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving);
         }
-        if (!said_bye) said_bye = send_message(h, stop ? BYE : ALIVE) && stop;
-        if (h->limit > 0.0 && !h->gone && h->silent > h->limit) return report_lost(h), NULL;
+        /* One message at a time: a pending one is not followed by more. */
+        int sent = 0;
+        if (!said_bye && gf_mpi.Test(&h->sending, &sent, MPI_STATUS_IGNORE) == MPI_SUCCESS && sent) {
+            h->sent = stop ? BYE : ALIVE;
+            said_bye = gf_mpi.Isend(&h->sent, 1, MPI_INT, h->after, 0, h->comm, &h->sending) == MPI_SUCCESS && stop;
+        }
+        if (h->limit > 0.0 && !h->gone && h->silent > h->limit) {
+            char text[400];
+            snprintf(text, sizeof text,
+                     "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
+                     "network is gone, or it was stopped",
+                     h->before, h->host, h->silent);
+            h->lost(h->user, text);
+            return NULL;
+        }
         if (!stop) {
             pthread_mutex_lock(&h->lock);
             if (!h->stop) gf_timed_cond_wait(&h->woken, &h->lock, h->pause);
@@ -251,14 +247,12 @@ static glofnd_status need_scratch(gf_error *err, mpi_comm *m, size_t bytes) {
 
 static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
     mpi_comm *m = (mpi_comm *)c;
-    MPI_Datatype unit;
-    int count = 0;
     const int in_place = part == (char *)all + bytes * (size_t)c->rank;
     /* MPI counts in int: more bytes are sent as words of 8. */
     const int words = bytes > INT_MAX && bytes % 8 == 0;
-    unit = words ? MPI_INT64_T : MPI_BYTE;
+    const MPI_Datatype unit = words ? MPI_INT64_T : MPI_BYTE;
     FAIL_IF(err, bytes / (words ? 8 : 1) > INT_MAX, GLOFND_E_UNSUPPORTED, "%zu MB in one message are too many", bytes >> 20);
-    count = (int)(bytes / (words ? 8 : 1));
+    const int count = (int)(bytes / (words ? 8 : 1));
     return check_call(err, c, gf_mpi.Allgather(in_place ? MPI_IN_PLACE : part, count, unit, all, count, unit, m->comm),
                       "a gather");
 }

@@ -226,9 +226,20 @@ static void extend(uint8_t *row, int n, int edge) {
     memset(row + n, row[n - 1], (size_t)edge);
 }
 
-static void blur_rows(uint8_t *plane, int width, int height, gf_box b, uint16_t *sum, uint8_t *first, uint8_t *second) {
+/* Scratch: sums of a row, two rows with borders, two planes. */
+static size_t bordered(int width, gf_box b) { return (size_t)width + 2 * (size_t)(b.radius + 1); }
+
+size_t gf_blur_scratch(int width, int height, double sigma) {
+    return (size_t)width * sizeof(uint16_t) + 2 * bordered(width, gf_blur_box(sigma)) + 2 * (size_t)width * (size_t)height;
+}
+
+void gf_blur(uint8_t *plane, int width, int height, double sigma, void *scratch) {
+    const gf_box b = gf_blur_box(sigma);
     const int edge = b.radius + 1;
-    const size_t n = (size_t)width;
+    const size_t n = (size_t)width, pixels = n * (size_t)height;
+    uint16_t *sum = scratch;
+    uint8_t *first = (uint8_t *)(sum + width) + edge, *second = first + bordered(width, b);
+    uint8_t *planes = second - edge + bordered(width, b);
     for (int y = 0; y < height; y++) {
         uint8_t *row = plane + (size_t)y * n;
         memcpy(first, row, n);
@@ -239,26 +250,8 @@ static void blur_rows(uint8_t *plane, int width, int height, gf_box b, uint16_t 
         extend(first, width, edge);
         box_row(row, first, sum, n, b);
     }
-}
-
-static void blur_columns(uint8_t *out, const uint8_t *in, int width, int height, gf_box b, uint16_t *sum) {
-    for (int y = 0; y < height; y++) box_column(out + (size_t)y * (size_t)width, in, sum, width, height, y, b);
-}
-
-/* Scratch: sums of a row, two rows with borders, two planes. */
-static size_t bordered(int width, gf_box b) { return (size_t)width + 2 * (size_t)(b.radius + 1); }
-
-size_t gf_blur_scratch(int width, int height, double sigma) {
-    return (size_t)width * sizeof(uint16_t) + 2 * bordered(width, gf_blur_box(sigma)) + 2 * (size_t)width * (size_t)height;
-}
-
-void gf_blur(uint8_t *plane, int width, int height, double sigma, void *scratch) {
-    const gf_box b = gf_blur_box(sigma);
-    uint16_t *sum = scratch;
-    uint8_t *rows = (uint8_t *)(sum + width), *planes = rows + 2 * bordered(width, b);
-    const size_t pixels = (size_t)width * (size_t)height;
-    blur_rows(plane, width, height, b, sum, rows + b.radius + 1, rows + bordered(width, b) + b.radius + 1);
-    blur_columns(planes, plane, width, height, b, sum);
-    blur_columns(planes + pixels, planes, width, height, b, sum);
-    blur_columns(plane, planes + pixels, width, height, b, sum);
+    const uint8_t *in[3] = {plane, planes, planes + pixels};
+    uint8_t *out[3] = {planes, planes + pixels, plane};
+    for (int k = 0; k < 3; k++)
+        for (int y = 0; y < height; y++) box_column(out[k] + (size_t)y * n, in[k], sum, width, height, y, b);
 }

@@ -10,7 +10,7 @@ static void add_palette(gf_text *out, const char *selector, int dark) {
     gf_text_add(out, "}");
 }
 
-static void add_head(gf_text *out, const gf_report *r) {
+void gf_page(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
                      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* nothing is loaded from elsewhere */
@@ -24,10 +24,6 @@ static void add_head(gf_text *out, const gf_report *r) {
     gf_text_add(out, "}\n");
     gf_svg_style(out);
     gf_text_add(out, "%s</style>\n</head>\n<body><main>\n", gf_page_css); /* comes last: it may change charts */
-}
-
-void gf_page(gf_text *out, const gf_report *r) {
-    add_head(out, r);
     gf_section_header(out, r);
     gf_section_gallery(out, r);
     gf_section_results(out, r);

@@ -318,9 +318,7 @@ static const char intro_of_pairs[] =
     "image and each caption. Pairs above it count as false negatives and are left out of the loss.";
 
 void gf_section_header(gf_text *out, const gf_report *r) {
-    static const struct {
-        const char *id, *name;
-    } links[] = {
+    static const char *const links[][2] = {
         {"found", "Flagged samples"},
         {"results", "Results"},
         {"detection", "Detection"},
@@ -375,7 +373,7 @@ void gf_section_header(gf_text *out, const gf_report *r) {
     if (g >= 0) tiles(out, r, g);
     gf_text_add(out, "<nav>");
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        gf_text_add(out, "<a href=\"#%s\">%s</a>", links[i].id, links[i].name);
+        gf_text_add(out, "<a href=\"#%s\">%s</a>", links[i][0], links[i][1]);
     gf_text_add(out, "</nav>\n");
 }
 
@@ -515,17 +513,11 @@ void gf_section_gallery(gf_text *out, const gf_report *r) {
 
 /* ----- tables: a row per run, and metrics of groups with p-values ----- */
 
-/* Without p-values, as for single seeds, the table has no columns for them. */
-static int any_p(const gf_comparison *c) {
-    for (int m = 0; m < c->metrics; m++)
-        for (int g = 1; g < c->groups; g++)
-            if (isfinite(gf_compare_cell(c, g, m).p)) return 1;
-    return 0;
-}
-
 static void comparison_table(gf_text *out, const gf_report *r) {
     const gf_comparison *c = r->compare;
-    const int with_p = any_p(c);
+    int with_p = 0; /* without p-values, as for single seeds, the table has no columns for them */
+    for (int m = 0; m < c->metrics; m++)
+        for (int g = 1; g < c->groups; g++) with_p |= isfinite(gf_compare_cell(c, g, m).p) != 0;
     gf_text_add(out, "<h3>All results</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
     char name[320];
     gf_text_add(out, "<tr><th scope=\"col\">metric</th>");
@@ -1211,29 +1203,17 @@ static void training_chart(gf_text *out, const gf_report *r, gf_run_step field, 
     free(curves);
 }
 
-static int any_value(const gf_report *r, gf_run_step field) {
-    for (int i = 0; i < r->count; i++)
-        if (isfinite(gf_run_step_mean(&r->runs[i], field, 1))) return 1;
-    return 0;
-}
-
-static int any_knn(const gf_report *r) {
-    for (int i = 0; i < r->count; i++)
-        for (int64_t e = 0; e < r->runs[i].epochs; e++)
-            if (isfinite(r->runs[i].field[GF_RUN_KNN][e])) return 1;
-    return 0;
-}
-
-/* Explains images per second. */
-static const char *throughput_note(const gf_report *r) {
-    int clip = 0;
-    for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
-    if (clip == r->count) return "Each image is used once per epoch, with one of its captions.";
-    return clip ? "Each image has two views; in image-text runs it has one." : "Each image has two views.";
-}
-
 void gf_section_training(gf_text *out, const gf_report *r) {
     static const char none[] = "No logged step yet.";
+    int clip = 0, tau = 0, knn = 0;
+    for (int i = 0; i < r->count; i++) {
+        clip += r->runs[i].config.task == GF_TASK_CLIP;
+        tau |= isfinite(gf_run_step_mean(&r->runs[i], GF_STEP_TAU, 1)) != 0;
+        for (int64_t e = 0; e < r->runs[i].epochs; e++) knn |= isfinite(r->runs[i].field[GF_RUN_KNN][e]) != 0;
+    }
+    const char *views = clip == r->count ? "Each image is used once per epoch, with one of its captions."
+                        : clip           ? "Each image has two views; in image-text runs it has one."
+                                         : "Each image has two views.";
     gf_section_begin(out, "training", "Training", NULL);
     gf_text_add(out, "<div class=\"charts\">\n");
     training_chart(out, r, GF_STEP_LOSS,
@@ -1242,19 +1222,15 @@ void gf_section_training(gf_text *out, const gf_report *r) {
                                .missing = none,
                                .note =
                                    "A detector removes pairs from the loss: losses of different detectors are not comparable."});
-    training_chart(out, r, GF_STEP_SPEED,
-                   &(gf_chart){.title = "Throughput",
-                               .y_name = "images per second",
-                               .from_zero = 1,
-                               .missing = none,
-                               .note = throughput_note(r)});
+    training_chart(
+        out, r, GF_STEP_SPEED,
+        &(gf_chart){.title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none, .note = views});
     training_chart(out, r, GF_STEP_LR,
                    &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
     training_chart(out, r, GF_STEP_GRAD_NORM,
                    &(gf_chart){.title = "Gradient norm", .y_name = "norm", .from_zero = 1, .missing = none});
-    if (any_value(r, GF_STEP_TAU))
-        training_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
-    if (any_knn(r))
+    if (tau) training_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
+    if (knn)
         training_chart(out, r, GF_RUN_STEP_COUNT,
                        &(gf_chart){.title = "kNN while training",
                                    .y_name = "top-1 %",

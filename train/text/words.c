@@ -61,8 +61,6 @@ static int class_beyond_ascii(uint32_t code) {
     return c >= UTF8PROC_CATEGORY_ZS && c <= UTF8PROC_CATEGORY_ZP ? SPACE : 0;
 }
 
-static int is_mark(int category) { return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME; }
-
 static int is_cased(uint32_t code) {
     const int c = category(code);
     return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT;
@@ -112,7 +110,8 @@ static int64_t compose_letter(const uint32_t *from, int64_t n, uint32_t *to) {
 
 /* May be composed with what comes before it: marks, and the vowels and last consonants of Korean. */
 static int joins_before(uint32_t code) {
-    return code >= 0x300 && (is_mark(category(code)) || (code >= 0x1160 && code <= 0x11ff));
+    const int c = category(code);
+    return code >= 0x300 && ((c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME) || (code >= 0x1160 && code <= 0x11ff));
 }
 
 #else /* only ASCII comes this far */
@@ -162,57 +161,31 @@ typedef struct entity_run { /* names of characters that follow each other */
 } entity_run;
 
 /* Those of HTML 4 that captions have: Latin-1, Greek, punctuation and signs. */
+/* clang-format off */
 static const entity_run entities[] = {
-    {'"', 1, "quot"},
-    {'"', 1, "QUOT"},
-    {'&', 1, "amp"},
-    {'&', 1, "AMP"},
-    {'\'', 0, "apos"},
-    {'<', 1, "lt"},
-    {'<', 1, "LT"},
-    {'>', 1, "gt"},
-    {'>', 1, "GT"},
+    {'"', 1, "quot"}, {'"', 1, "QUOT"}, {'&', 1, "amp"}, {'&', 1, "AMP"}, {'\'', 0, "apos"}, {'<', 1, "lt"}, {'<', 1, "LT"},
+    {'>', 1, "gt"}, {'>', 1, "GT"},
     {0xa0, 1,
      "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para "
      "middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute "
      "Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml "
      "Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml "
      "eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml"},
-    {0xa9, 1, "COPY"},
-    {0xae, 1, "REG"},
-    {0x152, 0, "OElig oelig"},
-    {0x160, 0, "Scaron scaron"},
-    {0x178, 0, "Yuml"},
-    {0x2c6, 0, "circ"},
-    {0x2dc, 0, "tilde"},
+    {0xa9, 1, "COPY"}, {0xae, 1, "REG"}, {0x152, 0, "OElig oelig"}, {0x160, 0, "Scaron scaron"}, {0x178, 0, "Yuml"},
+    {0x2c6, 0, "circ"}, {0x2dc, 0, "tilde"},
     {0x391, 0, "Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda Mu Nu Xi Omicron Pi Rho"},
     {0x3a3, 0, "Sigma Tau Upsilon Phi Chi Psi Omega"},
     {0x3b1, 0,
      "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigmaf sigma tau upsilon phi chi "
      "psi omega"},
-    {0x2002, 0, "ensp emsp"},
-    {0x2009, 0, "thinsp"},
-    {0x200c, 0, "zwnj zwj lrm rlm"},
-    {0x2013, 0, "ndash mdash"},
-    {0x2018, 0, "lsquo rsquo sbquo"},
-    {0x201c, 0, "ldquo rdquo bdquo"},
-    {0x2020, 0, "dagger Dagger bull"},
-    {0x2026, 0, "hellip"},
-    {0x2030, 0, "permil"},
-    {0x2032, 0, "prime Prime"},
-    {0x2039, 0, "lsaquo rsaquo"},
-    {0x20ac, 0, "euro"},
-    {0x2122, 0, "trade"},
-    {0x2190, 0, "larr uarr rarr darr harr"},
-    {0x2212, 0, "minus"},
-    {0x221e, 0, "infin"},
-    {0x2248, 0, "asymp"},
-    {0x2260, 0, "ne"},
-    {0x2264, 0, "le ge"},
-    {0x2660, 0, "spades"},
-    {0x2663, 0, "clubs"},
-    {0x2665, 0, "hearts diams"},
+    {0x2002, 0, "ensp emsp"}, {0x2009, 0, "thinsp"}, {0x200c, 0, "zwnj zwj lrm rlm"}, {0x2013, 0, "ndash mdash"},
+    {0x2018, 0, "lsquo rsquo sbquo"}, {0x201c, 0, "ldquo rdquo bdquo"}, {0x2020, 0, "dagger Dagger bull"},
+    {0x2026, 0, "hellip"}, {0x2030, 0, "permil"}, {0x2032, 0, "prime Prime"}, {0x2039, 0, "lsaquo rsaquo"},
+    {0x20ac, 0, "euro"}, {0x2122, 0, "trade"}, {0x2190, 0, "larr uarr rarr darr harr"}, {0x2212, 0, "minus"},
+    {0x221e, 0, "infin"}, {0x2248, 0, "asymp"}, {0x2260, 0, "ne"}, {0x2264, 0, "le ge"}, {0x2660, 0, "spades"},
+    {0x2663, 0, "clubs"}, {0x2665, 0, "hearts diams"},
 };
+/* clang-format on */
 
 /* The character of a name, 0: none. `bare`: only those that stand without a semicolon. */
 static uint32_t entity_by_name(const char *name, size_t n, int bare) {

@@ -93,7 +93,8 @@ static glofnd_status read_labels(gf_error *err, cifar *c, int file, const char *
     return GLOFND_OK;
 }
 
-static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const cifar_layout *l) {
+static glofnd_status open_cifar(gf_error *err, gf_dataset *d) {
+    const cifar_layout *l = d->format == &gf_format_cifar10 ? &layout10 : &layout100;
     cifar *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory to open CIFAR");
     d->self = c;
@@ -154,10 +155,6 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const cifar_layout
     return GLOFND_OK;
 }
 
-static glofnd_status open_cifar10(gf_error *err, gf_dataset *d) { return open_cifar(err, d, &layout10); }
-
-static glofnd_status open_cifar100(gf_error *err, gf_dataset *d) { return open_cifar(err, d, &layout100); }
-
 static void close_cifar(void *self) {
     cifar *c = self;
     if (!c) return;
@@ -213,14 +210,14 @@ static int cifar_test_spec(const gf_dataset *d, char *out, size_t bytes) {
     return n > 0 && (size_t)n < bytes;
 }
 
-#define CIFAR_FORMAT(name_, options_, open_)                                                                                  \
-    {                                                                                                                         \
-        .name = name_, .options = options_, .open = open_, .close = close_cifar, .label = cifar_label, .name_of = cifar_name, \
-        .key = cifar_key, .read = read_cifar, .read_text = read_caption, .test_spec = cifar_test_spec                         \
+#define CIFAR_FORMAT(name_, options_)                                                                                        \
+    {                                                                                                                        \
+        .name = name_, .options = options_, .open = open_cifar, .close = close_cifar, .label = cifar_label,                  \
+        .name_of = cifar_name, .key = cifar_key, .read = read_cifar, .read_text = read_caption, .test_spec = cifar_test_spec \
     }
 
 static const char *const options10[] = {"split", "captions", NULL};
 static const char *const options100[] = {"split", "coarse", "captions", NULL};
 
-const gf_dataset_format gf_format_cifar10 = CIFAR_FORMAT("cifar10", options10, open_cifar10);
-const gf_dataset_format gf_format_cifar100 = CIFAR_FORMAT("cifar100", options100, open_cifar100);
+const gf_dataset_format gf_format_cifar10 = CIFAR_FORMAT("cifar10", options10);
+const gf_dataset_format gf_format_cifar100 = CIFAR_FORMAT("cifar100", options100);

@@ -164,12 +164,6 @@ static float clutter_distance(const gf_clutter *c, gf_point p) {
     return x > y ? x : y;
 }
 
-/* About normal, by the sum of four bytes: mean 510, standard deviation 147.8. */
-static float rough(uint32_t x) {
-    const uint32_t sum = (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
-    return ((float)sum - 510) / 147.8f;
-}
-
 void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb) {
     gf_rng r = gf_rng_at(s->seed, GF_RNG_SHAPES, s->split, (uint64_t)s->position, GF_SHAPES_NOISE);
     for (int y = 0; y < size; y++) {
@@ -190,7 +184,9 @@ void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb) {
                 blend(&object, &s->second, texture_at(s, local, distance, pixel));
                 blend(&c, &object, cover);
             }
-            const float light = 1 + s->light.x * (p.x - 0.5f) + s->light.y * (p.y - 0.5f), gray = rough(gf_rng_u32(&r));
+            /* Noise is about normal, by the sum of four bytes: mean 510, standard deviation 147.8. */
+            const uint32_t bits = gf_rng_u32(&r), sum = (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);
+            const float light = 1 + s->light.x * (p.x - 0.5f) + s->light.y * (p.y - 0.5f), gray = ((float)sum - 510) / 147.8f;
             for (int k = 0; k < 3; k++) rgb[k] = (uint8_t)(clamp01(c.rgb[k] * light + s->noise * gray) * 255 + 0.5f);
         }
     }
