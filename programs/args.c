@@ -319,40 +319,32 @@ static int parse(cli_call *call, void *flags, int argc, char **argv) {
 
 /* ----- verbs ----- */
 
-static const cli_verb *find_verb(const cli_verb *v, const char *name) {
-    for (int i = 0; v->verbs[i]; i++)
-        if (strcmp(name, v->verbs[i]->name) == 0) return v->verbs[i];
-    return NULL;
-}
-
 int cli_run(const cli_verb *v, int argc, char **argv) {
     if (v->verbs) {
-        char title[64];
-        if (argc < 2) return gf_print(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
-        if (is_help(argv[1])) return cli_help(v, is_help_all(argv[1])), CLI_OK;
-        const cli_verb *found = find_verb(v, argv[1]);
-        if (!found) {
-            const char *name = argv[1];
-            const cli_verb *best = v->verbs[0];
-            for (int i = 1; v->verbs[i]; i++)
-                if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
-            const int near = gf_is_near(name, best->name);
-            if (name[0] == '-')
-                return gf_print(stderr, "glofnd%s%s: unknown flag %s; --help lists verbs\n", v == &cli_root ? "" : " ",
-                                v == &cli_root ? "" : v->name, name),
-                       CLI_USAGE;
-            if (v == &cmd_data && strchr(name, ':'))
-                return gf_print(stderr, "glofnd data: did you mean `glofnd data info %s`?\n", name), CLI_USAGE;
-            gf_print(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ",
-                     v == &cli_root ? "" : v->name, name, near ? "did you mean " : "", near ? best->name : "",
-                     near ? "?" : "--help lists them");
-            if (v != &cli_root) list_verbs(stderr, v);
-            return CLI_USAGE;
+        char title[64], who[64];
+        const cli_verb *found = NULL;
+        snprintf(who, sizeof who, v == &cli_root ? "glofnd" : "glofnd %s", v->name);
+        if (argc < 2) return gf_print(stderr, "%s: what to do is missing\n", who), list_verbs(stderr, v), CLI_USAGE;
+        const char *name = argv[1];
+        if (is_help(name)) return cli_help(v, is_help_all(name)), CLI_OK;
+        for (int i = 0; v->verbs[i] && !found; i++)
+            if (strcmp(name, v->verbs[i]->name) == 0) found = v->verbs[i];
+        if (found) {
+            snprintf(title, sizeof title, "%s %s", v->name, found->name);
+            if (v != &cli_root) argv[1] = title;
+            return cli_run(found, argc - 1, argv + 1);
         }
-        if (v == &cli_root) return cli_run(found, argc - 1, argv + 1);
-        snprintf(title, sizeof title, "%s %s", v->name, found->name);
-        argv[1] = title;
-        return cli_run(found, argc - 1, argv + 1);
+        const cli_verb *best = v->verbs[0];
+        for (int i = 1; v->verbs[i]; i++)
+            if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
+        const int near = gf_is_near(name, best->name);
+        if (name[0] == '-') return gf_print(stderr, "%s: unknown flag %s; --help lists verbs\n", who, name), CLI_USAGE;
+        if (v == &cmd_data && strchr(name, ':'))
+            return gf_print(stderr, "glofnd data: did you mean `glofnd data info %s`?\n", name), CLI_USAGE;
+        gf_print(stderr, "%s: unknown verb \"%s\"; %s%s%s\n", who, name, near ? "did you mean " : "", near ? best->name : "",
+                 near ? "?" : "--help lists them");
+        if (v != &cli_root) list_verbs(stderr, v);
+        return CLI_USAGE;
     }
     if (v->run_raw) return v->run_raw(argc, argv);
     cli_call call = {.verb = v, .title = argv[0], .word = argv + 1};
@@ -420,27 +412,19 @@ static void note_preset(void *user, const char *name) {
 
 /* ----- presets: finding ----- */
 
-static int find_preset(const char *name, const char *suffix, char path[PATH_MAX]) {
-    char folder[PATH_MAX], file[NAME_MAX + 1];
-    if (strlen(name) + strlen(suffix) > NAME_MAX) return 0;
-    for (int i = 0; folders[i]; i++) {
-        if (!preset_folder(i, folder)) continue;
-        for (int with_suffix = 0; with_suffix < 2; with_suffix++) {
-            snprintf(file, sizeof file, "%s%s", name, with_suffix ? suffix : "");
-            if (gf_path_join(NULL, path, folder, file) == GLOFND_OK && access(path, R_OK) == 0) return 1;
-        }
-    }
-    return 0;
-}
-
 glofnd_status cli_preset_file(gf_error *err, const char *name, const char *suffix, char path[PATH_MAX]) {
+    char folder[PATH_MAX], file[NAME_MAX + 1];
     errno = 0;
     if (!*name || strchr(name, '/') || access(name, F_OK) == 0 || errno != ENOENT) {
         FAIL_IF(err, snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.200s...' is too long",
                 name);
         return GLOFND_OK; /* its reader reports what is wrong with it */
     }
-    if (find_preset(name, suffix, path)) return GLOFND_OK;
+    for (int i = 0; folders[i] && strlen(name) + strlen(suffix) <= NAME_MAX; i++)
+        for (int with_suffix = 0; with_suffix < 2 && preset_folder(i, folder); with_suffix++) {
+            snprintf(file, sizeof file, "%s%s", name, with_suffix ? suffix : "");
+            if (gf_path_join(NULL, path, folder, file) == GLOFND_OK && access(path, R_OK) == 0) return GLOFND_OK;
+        }
     presets p = {.wanted = name};
     each_preset(suffix, note_preset, &p);
     FAIL_IF(err, *p.nearest && gf_is_near(name, p.nearest), GLOFND_E_IO,

@@ -27,12 +27,6 @@ typedef struct embed_rows {
     const gf_dataset *data; /* names of samples */
 } embed_rows;
 
-static glofnd_status check_npy(gf_error *err, const char *flag, const char *path) {
-    FAIL_IF(err, path && !gf_ends_with(path, ".npy"), GLOFND_E_OPTION, "%s: %.300s; expected a name that ends in .npy", flag,
-            path);
-    return GLOFND_OK;
-}
-
 /* E_OPTION: a suffix that says no format, or one file for two things. Fails before the work if no file can be written there. */
 static glofnd_status check_targets(gf_error *err, const embed_targets *t) {
     static const char *const flag[] = {"--out", "--labels", "--samples", "--names"};
@@ -44,8 +38,9 @@ static glofnd_status check_targets(gf_error *err, const embed_targets *t) {
                     "--out, --labels, --samples and --names must be different files");
     FAIL_IF(err, !gf_ends_with(t->out, ".npy") && !gf_ends_with(t->out, ".safetensors") && !gf_ends_with(t->out, ".csv"),
             GLOFND_E_OPTION, "--out: the name %.300s says no format; expected .npy, .safetensors or .csv at its end", t->out);
-    TRY(check_npy(err, "--labels", t->labels));
-    TRY(check_npy(err, "--samples", t->samples));
+    for (size_t i = 1; i < 3; i++)
+        FAIL_IF(err, path[i] && !gf_ends_with(path[i], ".npy"), GLOFND_E_OPTION, "%s: %.300s; expected a name that ends in .npy",
+                flag[i], path[i]);
     for (size_t i = 0; i < 4; i++)
         if (path[i]) TRY(gf_writer_check(err, path[i]));
     return GLOFND_OK;
@@ -62,16 +57,6 @@ static void name_of(const embed_rows *r, int64_t row, char out[NAME]) {
 
 static void put_text(gf_writer *w, const char *text) { gf_put(w, text, strlen(text)); }
 
-/* In quotes, which are doubled inside. */
-static void put_quoted(gf_writer *w, const char *text) {
-    put_text(w, "\"");
-    for (; *text; text++) {
-        if (*text == '"') put_text(w, "\"");
-        gf_put(w, text, 1);
-    }
-    put_text(w, "\"");
-}
-
 static glofnd_status write_npy(gf_error *err, const char *path, gf_npy_type type, int rank, int64_t n, int64_t dim,
                                const void *x) {
     const gf_npy a = {.type = type, .rank = rank, .shape = {n, dim}, .data = (void *)x};
@@ -80,22 +65,26 @@ static glofnd_status write_npy(gf_error *err, const char *path, gf_npy_type type
 
 static glofnd_status write_files(gf_error *err, const embed_targets *t, const embed_rows *r) {
     const gf_features *f = r->f;
+    gf_writer w;
+    char text[64], name[NAME];
     if (gf_ends_with(t->out, ".csv")) {
-        gf_writer writer;
-        char text[64], csv_name[NAME];
-        TRY(gf_writer_open(err, &writer, t->out));
-        put_text(&writer, "sample,name,label");
-        for (int64_t k = 0; k < r->f->dim; k++) snprintf(text, sizeof text, ",x%lld", (long long)k), put_text(&writer, text);
-        put_text(&writer, "\n");
-        for (int64_t i = 0; i < r->f->n; i++) {
-            snprintf(text, sizeof text, "%lld,", (long long)r->sample[i]), put_text(&writer, text);
-            name_of(r, i, csv_name), put_quoted(&writer, csv_name);
-            snprintf(text, sizeof text, ",%d", (int)r->f->label[i]), put_text(&writer, text);
-            for (int64_t k = 0; k < r->f->dim; k++)
-                snprintf(text, sizeof text, ",%.9g", (double)r->f->x[i * r->f->dim + k]), put_text(&writer, text);
-            put_text(&writer, "\n");
+        TRY(gf_writer_open(err, &w, t->out));
+        put_text(&w, "sample,name,label");
+        for (int64_t k = 0; k < f->dim; k++) snprintf(text, sizeof text, ",x%lld", (long long)k), put_text(&w, text);
+        put_text(&w, "\n");
+        for (int64_t i = 0; i < f->n; i++) {
+            snprintf(text, sizeof text, "%lld,\"", (long long)r->sample[i]), put_text(&w, text);
+            name_of(r, i, name);
+            for (const char *at = name; *at; at++) { /* quotes are doubled inside */
+                if (*at == '"') put_text(&w, "\"");
+                gf_put(&w, at, 1);
+            }
+            snprintf(text, sizeof text, "\",%d", (int)f->label[i]), put_text(&w, text);
+            for (int64_t k = 0; k < f->dim; k++)
+                snprintf(text, sizeof text, ",%.9g", (double)f->x[i * f->dim + k]), put_text(&w, text);
+            put_text(&w, "\n");
         }
-        TRY(gf_writer_finish(&writer));
+        TRY(gf_writer_finish(&w));
     } else if (gf_ends_with(t->out, ".safetensors")) {
         const gf_st_tensor list[] = {
             {.name = "embeddings", .type = GF_ST_F32, .rank = 2, .shape = {f->n, f->dim}, .data = f->x},
@@ -107,13 +96,11 @@ static glofnd_status write_files(gf_error *err, const embed_targets *t, const em
     if (t->labels) TRY(write_npy(err, t->labels, GF_NPY_I4, 1, f->n, 0, f->label));
     if (t->samples) TRY(write_npy(err, t->samples, GF_NPY_I8, 1, f->n, 0, r->sample));
     if (!t->names) return GLOFND_OK;
-    gf_writer w;
-    char name[NAME];
     TRY(gf_writer_open(err, &w, t->names));
-    for (int64_t i = 0; i < r->f->n; i++) {
+    for (int64_t i = 0; i < f->n; i++) {
         name_of(r, i, name);
-        gf_put(&w, name, strlen(name));
-        gf_put(&w, "\n", 1);
+        put_text(&w, name);
+        put_text(&w, "\n");
     }
     return gf_writer_finish(&w);
 }
@@ -247,8 +234,10 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(embed_flags, device),
 };
 
-static int check_arguments(const cli_call *call, const embed_flags *f) {
+static int run_embed(const cli_call *call, const void *flags) {
+    const embed_flags *f = flags;
     const int run = call->words > 0;
+    gf_encoder_device where;
     if (!run && !f->weights) return cli_misused(call, "RUN is missing: the folder of a run; or --weights FILE");
     if (run && f->weights) return cli_misused(call, "a RUN or --weights: not both");
     if (run && (f->arch || f->size || f->quick_gelu))
@@ -257,15 +246,8 @@ static int check_arguments(const cli_call *call, const embed_flags *f) {
     if (!run && !f->data) return cli_misused(call, "--data is missing: the SPEC of the samples");
     if (!f->files.out) return cli_misused(call, "--out is missing: the file to write");
     if (f->head && f->text) return cli_misused(call, "--head and --text exclude each other: embeddings of captions have no head");
-    return CLI_OK;
-}
-
-static int run(const cli_call *call, const void *flags) {
-    const embed_flags *f = flags;
-    gf_encoder_device where;
-    int code = check_arguments(call, f);
-    if (code == CLI_OK) code = device_flags_read(call, &f->device, &where);
-    return code == CLI_OK ? embed(f, call->words ? call->word[0] : NULL, &where) : code;
+    const int code = device_flags_read(call, &f->device, &where);
+    return code == CLI_OK ? embed(f, run ? call->word[0] : NULL, &where) : code;
 }
 
 const cli_verb cmd_embed = {
@@ -279,5 +261,5 @@ const cli_verb cmd_embed = {
     .word_help = "the folder of a run",
     .max_words = 1,
     .shows_progress = 1,
-    .run = run,
+    .run = run_embed,
 };

@@ -291,8 +291,9 @@ static glofnd_status parse_flags(gf_error *err, gf_config *c, int argc, char **a
     return GLOFND_OK;
 }
 
-/* A resumed run has its configuration, which flags only change: it is read first, wherever --resume stands. */
-static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, const flag *list, int count) {
+/* A resumed run has its configuration, which flags only change: it is read first, wherever --resume stands. *typed 0: what is
+ * wrong is in that run. Then the files, in their order: flags win wherever they stand. */
+static glofnd_status set_flags(gf_error *err, gf_pretrain *p, const flag *list, int count, int *typed) {
     const char *run = NULL;
     char data[sizeof p->config.data];
     int resume = 0;
@@ -300,17 +301,15 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, const flag *lis
         if (strcmp(list[i].name, "resume") == 0) resume = 1;
         if (strcmp(list[i].name, "out") == 0) run = list[i].value;
     }
-    if (!resume || !run) return GLOFND_OK;
-    TRY(gf_resume_read(err, run, &p->config, &p->config_was));
-    leave_command_out(&p->config);
-    /* It may be resumed elsewhere than it was started; --data counts more. */
-    if (gf_run_data_find(run, p->config.data, data, sizeof data)) memcpy(p->config.data, data, sizeof data);
-    if (*p->config.data) gf_config_complete(&p->config);
-    return GLOFND_OK;
-}
-
-/* The files first, in their order: flags win wherever they stand. */
-static glofnd_status set_flags(gf_error *err, gf_pretrain *p, const flag *list, int count) {
+    if (resume && run) {
+        *typed = 0;
+        TRY(gf_resume_read(err, run, &p->config, &p->config_was));
+        *typed = 1;
+        leave_command_out(&p->config);
+        /* It may be resumed elsewhere than it was started; --data counts more. */
+        if (gf_run_data_find(run, p->config.data, data, sizeof data)) memcpy(p->config.data, data, sizeof data);
+        if (*p->config.data) gf_config_complete(&p->config);
+    }
     char path[PATH_MAX];
     for (int i = 0; i < count; i++) {
         if (strcmp(list[i].name, "config") != 0) continue;
@@ -468,29 +467,21 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     return code;
 }
 
-/* 1: help was asked for, and printed. */
-static int helped(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        const int all = strcmp(argv[i], "--help-all") == 0;
-        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), 1;
-    }
-    return 0;
-}
-
 /* The arguments are walked once; then the run to resume, files and flags set the configuration in this order. */
 static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     int count = 0;
-    if (helped(argc, argv)) return CLI_OK;
+    for (int i = 1; i < argc; i++) {
+        const int all = strcmp(argv[i], "--help-all") == 0;
+        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), CLI_OK;
+    }
     gf_pretrain p = {.stop = &cli_interrupted, .report = print_report, .plain = cli_terminal_is_dumb()};
     flag *list = calloc((size_t)argc, sizeof *list);
     glofnd_status status =
         list ? gf_config_init(&err, &p.config) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d flags", argc);
     if (status == GLOFND_OK) status = parse_flags(&err, &p.config, argc, argv, list, &count);
-    const int parsed = status == GLOFND_OK;
-    if (parsed) status = read_resumed(&err, &p, list, count);
-    const int typed = !parsed || status == GLOFND_OK; /* what is wrong is in the arguments, not in the run */
-    if (status == GLOFND_OK) status = set_flags(&err, &p, list, count);
+    int typed = 1; /* what is wrong is in the arguments, not in the run */
+    if (status == GLOFND_OK) status = set_flags(&err, &p, list, count, &typed);
     free(list);
     p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;
     epoch_hook hook = {.run = p.run};

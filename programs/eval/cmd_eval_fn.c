@@ -11,6 +11,7 @@
 #include "programs/eval/eval.h"
 #include "programs/trained_run.h"
 #include "run/run_log.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define EPOCHS_SHOWN 12
@@ -97,15 +98,6 @@ static glofnd_status compare_detectors(gf_error *err, fn_job *j, int side, const
     return status;
 }
 
-static glofnd_status compare_rows(gf_error *err, fn_job *j, gf_view_set *s, const float *lambda) {
-    if (j->max_samples < s->n) s->n = j->max_samples;
-    if (j->batch > s->n) j->batch = s->n;
-    j->anchors = s->n;
-    for (int64_t i = 0; lambda && i < s->n; i++) j->learned += isfinite(lambda[i]);
-    TRY(compare_on(err, j, s, 1, j->batch, lambda, j->found[ROW_BATCHES]));
-    return compare_on(err, j, s, 1, 0, lambda, j->found[ROWS]);
-}
-
 static glofnd_status measure_images(gf_error *err, fn_job *j) {
     gf_view_set s = {0};
     eval_progress_begin(&j->progress, "augmented views");
@@ -124,24 +116,20 @@ static glofnd_status measure_images(gf_error *err, fn_job *j) {
     return status;
 }
 
-static glofnd_status encode_pairs(gf_error *err, fn_job *j, gf_view_set *image, gf_view_set *text) {
-    eval_progress_begin(&j->progress, "images");
-    const glofnd_status status = gf_trained_run_image_text(err, j->run, j->max_samples, image, text);
-    eval_progress_end(&j->progress);
-    TRY(status);
-    j->anchors = image->n;
-    if (!j->by_captions) return GLOFND_OK;
-    TRY(gf_trained_run_caption_groups(err, j->run, image, text, &j->sharing));
-    FAIL_IF(err, j->sharing == 0, GLOFND_E_ARGUMENT,
-            "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
-            (long long)image->n, j->samples.data);
-    return GLOFND_OK;
-}
-
 /* From images to texts with the thresholds of images, and the other way round. */
 static glofnd_status measure_pairs(gf_error *err, fn_job *j) {
     gf_view_set side[2] = {{0}, {0}};
-    glofnd_status status = encode_pairs(err, j, &side[0], &side[1]);
+    eval_progress_begin(&j->progress, "images");
+    glofnd_status status = gf_trained_run_image_text(err, j->run, j->max_samples, &side[0], &side[1]);
+    eval_progress_end(&j->progress);
+    j->anchors = side[0].n;
+    if (status == GLOFND_OK && j->by_captions) {
+        status = gf_trained_run_caption_groups(err, j->run, &side[0], &side[1], &j->sharing);
+        if (status == GLOFND_OK && j->sharing == 0)
+            status = gf_fail(err, GLOFND_E_ARGUMENT,
+                             "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
+                             (long long)side[0].n, j->samples.data);
+    }
     const int64_t batch = j->batch < side[0].n ? j->batch : side[0].n;
     for (int k = 0; k < 2; k++) {
         if (status == GLOFND_OK) status = compare_detectors(err, j, k, &side[k], 1, batch, j->found[PAIR_BATCHES + k]);
@@ -189,7 +177,7 @@ static void print_measured(const fn_job *j) {
     gf_table_free(&t);
 }
 
-static glofnd_status record(gf_error *err, const fn_job *j) {
+static glofnd_status record_measured(gf_error *err, const fn_job *j) {
     gf_eval_writer log = {0};
     char protocol[64];
     const int64_t n = gf_trained_run_info(j->run).n;
@@ -255,7 +243,13 @@ static glofnd_status evaluate_files(gf_error *err, fn_job *j) {
     float *lambda = NULL;
     FAIL_IF(err, !j->files->labels, GLOFND_E_OPTION, "--labels is missing: they decide which pairs are false negatives");
     glofnd_status status = eval_files_view_set(err, j->samples.run, j->files, &s, &lambda);
-    if (status == GLOFND_OK) status = compare_rows(err, j, &s, lambda);
+    if (status == GLOFND_OK) {
+        s.n = j->anchors = GF_MIN(j->max_samples, s.n);
+        j->batch = GF_MIN(j->batch, s.n);
+        for (int64_t i = 0; lambda && i < s.n; i++) j->learned += isfinite(lambda[i]);
+        status = compare_on(err, j, &s, 1, j->batch, lambda, j->found[ROW_BATCHES]);
+    }
+    if (status == GLOFND_OK) status = compare_on(err, j, &s, 1, 0, lambda, j->found[ROWS]);
     gf_view_set_free(&s);
     free(lambda);
     TRY(status);
@@ -311,7 +305,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
         gf_print(stderr, "glofnd eval fn: glofnd is skipped: ");
         gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
     }
-    return eval_stored(err, record(err, j));
+    return eval_stored(err, record_measured(err, j));
 }
 
 #define NAME(name, text, meaning) text,

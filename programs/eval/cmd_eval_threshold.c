@@ -47,18 +47,6 @@ typedef struct threshold_job {
 
 /* ----- measuring ----- */
 
-/* More views of each image of a small dataset cost time and change little. */
-static int64_t usual_samples(int64_t n, int plain) { return plain || n > SAMPLES / VIEWS_EACH ? SAMPLES : n * VIEWS_EACH; }
-
-/* The batch size from 32 to 256 that leaves fewest of n samples out; of few samples at most half, so that others can stand in for
- * unreadable ones. */
-static int64_t even_batch(int64_t n) {
-    int64_t best = n < 4 ? n : n < 256 ? n / 2 : 256;
-    for (int64_t b = best; b >= 32; b--)
-        if (n % b < n % best) best = b;
-    return best;
-}
-
 /* Thresholds of draw k of the anchors' views, against the same pool as those of draw 0. */
 static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set *pool, const gf_sweep_job *job, int64_t k,
                               float *theta) {
@@ -75,33 +63,35 @@ static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set
     return status;
 }
 
-static glofnd_status measure(gf_error *err, threshold_job *j) {
+static glofnd_status measure_thresholds(gf_error *err, threshold_job *j) {
     const gf_sweep_job job = {.threads = j->threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
     if (j->files) {
         TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
         j->views = 1;
         j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
     } else {
-        const int64_t n = gf_trained_run_info(j->run).n, batch = even_batch(n), whole = n / batch * batch;
-        const int64_t samples_anchors = j->max_anchors < whole ? j->max_anchors : whole, half = (j->max_samples + 1) / 2;
-        const int64_t drawn = samples_anchors > half ? samples_anchors : half;
-        glofnd_status samples_status;
+        /* The batch size from 32 to 256 that leaves fewest of n samples out; of few samples at most half, so that others can stand
+         * in for unreadable ones. */
+        const int64_t n = gf_trained_run_info(j->run).n;
+        int64_t batch = n < 4 ? n : n < 256 ? n / 2 : 256;
+        for (int64_t b = batch; b >= 32; b--)
+            if (n % b < n % batch) batch = b;
+        const int64_t most = GF_MIN(j->max_anchors, n / batch * batch), drawn = GF_MAX(most, (j->max_samples + 1) / 2);
+        glofnd_status status;
         if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
             gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
                      2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
         eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
         if (j->plain) {
-            samples_status =
-                gf_trained_run_centre_crops(err, j->run, j->max_anchors > j->max_samples ? j->max_anchors : j->max_samples,
-                                            &j->set);
+            status = gf_trained_run_centre_crops(err, j->run, GF_MAX(j->max_anchors, j->max_samples), &j->set);
         } else {
-            samples_status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
+            status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
         }
         eval_progress_end(&j->progress);
-        if (samples_status != GLOFND_OK) return samples_status;
+        TRY(status);
         j->views = j->plain ? 1 : 2;
-        j->anchors = j->plain ? (j->max_anchors < j->set.n ? j->max_anchors : j->set.n) : samples_anchors;
-        j->pool = j->max_samples < j->set.n ? j->max_samples : j->set.n;
+        j->anchors = j->plain ? GF_MIN(j->max_anchors, j->set.n) : most;
+        j->pool = GF_MIN(j->max_samples, j->set.n);
         FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
     }
     gf_view_set anchors = j->set, pool = j->set;
@@ -136,12 +126,11 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
         /* The optimum, that of one draw, becomes the mean over all. */
         float *theta = malloc((size_t)j->anchors * sizeof *theta);
         j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
-        glofnd_status draws_status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
-        for (int64_t i = 0; i < j->anchors && draws_status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
-        for (int64_t k = 1; k < j->draws && draws_status == GLOFND_OK; k++)
-            draws_status = add_draw(err, j, &pool, &job, k, theta);
+        status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+        for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
+        for (int64_t k = 1; k < j->draws && status == GLOFND_OK; k++) status = add_draw(err, j, &pool, &job, k, theta);
         free(theta);
-        TRY(draws_status);
+        TRY(status);
         gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
         j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
     }
@@ -244,9 +233,9 @@ static glofnd_status write_files(gf_error *err, const threshold_job *j) {
     };
     gf_text svg = {0};
     gf_svg_file(&svg, &chart);
-    const glofnd_status densities_status = write_text(err, j, GF_THRESHOLDS_SVG, &svg);
+    status = write_text(err, j, GF_THRESHOLDS_SVG, &svg);
     gf_text_free(&svg);
-    return densities_status;
+    return status;
 }
 
 /* ----- results ----- */
@@ -295,7 +284,7 @@ static void print_result(const threshold_job *j) {
     gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
 }
 
-static glofnd_status record(gf_error *err, const threshold_job *j) {
+static glofnd_status record_thresholds(gf_error *err, const threshold_job *j) {
     gf_eval_writer log = {0};
     const gf_spread optimum = gf_spread_of(j->optimum, j->anchors), lambda = gf_spread_of(j->lambda, j->anchors);
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
@@ -331,37 +320,31 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
 
 /* ----- entry ----- */
 
-static glofnd_status evaluate_files(gf_error *err, threshold_job *j) {
-    j->samples.data = j->samples.run;
-    j->plain = 1, j->seed = EVAL_FILE_SEED;
-    j->threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
-    if (j->max_samples == 0) j->max_samples = SAMPLES;
-    if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
+static glofnd_status evaluate_threshold(gf_error *err, threshold_job *j) {
+    if (j->files) {
+        j->samples.data = j->samples.run;
+        j->plain = 1, j->seed = EVAL_FILE_SEED;
+        j->threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
+        if (j->max_samples == 0) j->max_samples = SAMPLES;
+        if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
+    } else {
+        TRY(eval_open_trained(err, "threshold", &j->samples, &j->progress, &j->run, &j->alpha));
+        FAIL_IF(err, gf_trained_run_captions(j->run) != NULL, GLOFND_E_ARGUMENT,
+                "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` measures",
+                j->samples.run);
+        /* More views of each image of a small dataset cost time and change little. */
+        const int64_t n = gf_trained_run_info(j->run).n, few = SAMPLES / VIEWS_EACH;
+        if (j->max_samples == 0) j->max_samples = j->plain || n > few ? SAMPLES : n * VIEWS_EACH;
+        j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)gf_trained_run_config(j->run)->seed;
+    }
     TRY(make_out(err, j));
-    TRY(measure(err, j));
-    print_result(j);
-    fflush(stdout);
-    if (!j->out) return GLOFND_OK;
-    TRY(eval_stored(err, write_files(err, j)));
-    gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out);
-    return GLOFND_OK;
-}
-
-static glofnd_status evaluate(gf_error *err, threshold_job *j) {
-    TRY(eval_open_trained(err, "threshold", &j->samples, &j->progress, &j->run, &j->alpha));
-    const gf_config *c = gf_trained_run_config(j->run);
-    FAIL_IF(err, gf_trained_run_captions(j->run) != NULL, GLOFND_E_ARGUMENT,
-            "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` measures",
-            j->samples.run);
-    if (j->max_samples == 0) j->max_samples = usual_samples(gf_trained_run_info(j->run).n, j->plain);
-    j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)c->seed;
-    TRY(make_out(err, j));
-    TRY(measure(err, j));
+    TRY(measure_thresholds(err, j));
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);
+    if (j->files && !j->out) return GLOFND_OK;
     TRY(eval_stored(err, write_files(err, j)));
     gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
-    return eval_stored(err, record(err, j));
+    return j->files ? GLOFND_OK : eval_stored(err, record_thresholds(err, j));
 }
 
 typedef struct threshold_flags {
@@ -409,7 +392,7 @@ static int run(const cli_call *call, const void *flags) {
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
     if (f->draws > 1 && (f->plain || j.files))
         return cli_misused(call, "--draws is for augmented views of a run; leave it out%s", f->plain ? ", or --plain" : "");
-    const glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
+    const glofnd_status status = evaluate_threshold(&err, &j);
     gf_view_set_free(&j.set);
     free(j.id);
     free(j.lambda);

@@ -38,27 +38,6 @@ typedef struct transfer_job {
     const char *at; /* title of the dataset in work */
 } transfer_job;
 
-/* ----- arguments ----- */
-
-/* The name decides how the dataset is scored. */
-static glofnd_status read_set(gf_error *err, const transfer_job *j, transfer_set *s, const char *text) {
-    TRY(eval_dataset_read(err, text, &s->data));
-    const gf_known_dataset *known = s->data.known;
-    s->title = known ? known->title : s->data.name;
-    s->scoring = j->metric == 2 || (!j->metric && known && known->scoring == GF_SCORE_MEAN) ? GF_SCORE_MEAN : GF_SCORE_TOP1;
-    s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .test = j->test, .untrained = j->untrained};
-    return GLOFND_OK;
-}
-
-static int read_protocol(const cli_call *call, transfer_job *j, const char *text) {
-    char names[128] = "";
-    j->protocol = gf_transfer_protocol_find(text);
-    if (j->protocol) return CLI_OK;
-    for (int i = 0; gf_transfer_protocol_at(i); i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_transfer_protocol_at(i)->name);
-    return cli_misused(call, "there is no protocol \"%s\"; there are%s", text, names);
-}
-
 /* ----- running ----- */
 
 static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
@@ -77,20 +56,11 @@ static glofnd_status marks_of(gf_error *err, const gf_dataset *d, const gf_featu
     return GLOFND_OK;
 }
 
-static glofnd_status fit_several(gf_error *err, const gf_split *split, transfer_set *s, gf_features *train, gf_features *test) {
+static glofnd_status fit_set(gf_error *err, transfer_job *j, const gf_split *split, transfer_set *s, gf_features *train,
+                             gf_features *test) {
     uint8_t *train_mark = NULL, *test_mark = NULL;
-    s->scoring = GF_SCORE_MAP11;
-    glofnd_status status = marks_of(err, split->data, train, split->classes, &train_mark);
-    if (status == GLOFND_OK) status = marks_of(err, split->test_data, test, split->classes, &test_mark);
-    if (status == GLOFND_OK)
-        status = gf_transfer_fit_several(err, &s->result, split->classes, train, train_mark, test, test_mark);
-    free(train_mark);
-    free(test_mark);
-    return status;
-}
-
-static glofnd_status fit(gf_error *err, transfer_job *j, const gf_split *split, transfer_set *s, gf_features *train,
-                         gf_features *test) {
+    glofnd_status status = GLOFND_OK;
+    if (split->several) s->scoring = GF_SCORE_MAP11;
     s->train_n = train->n, s->test_n = test->n;
     s->result = (gf_transfer){
         .protocol = j->protocol,
@@ -103,19 +73,16 @@ static glofnd_status fit(gf_error *err, transfer_job *j, const gf_split *split, 
     };
     j->at = s->title;
     j->line = gf_progress_start(0, cli_progress_mode());
-    const glofnd_status status =
-        split->several ? fit_several(err, split, s, train, test) : gf_transfer_fit(err, &s->result, train, test);
+    if (split->several) {
+        status = marks_of(err, split->data, train, split->classes, &train_mark);
+        if (status == GLOFND_OK) status = marks_of(err, split->test_data, test, split->classes, &test_mark);
+        if (status == GLOFND_OK)
+            status = gf_transfer_fit_several(err, &s->result, split->classes, train, train_mark, test, test_mark);
+    } else status = gf_transfer_fit(err, &s->result, train, test);
     gf_progress_end(&j->line);
+    free(train_mark);
+    free(test_mark);
     return status;
-}
-
-/* A known name must mean that dataset: images of other classes under its name would pass for it. */
-static glofnd_status check_classes(gf_error *err, const transfer_set *s, const gf_split *split) {
-    const gf_known_dataset *known = s->data.known;
-    if (!known || gf_dataset_known(split->data) == known || split->classes == known->classes) return GLOFND_OK;
-    GF_FAIL(err, GLOFND_E_ARGUMENT,
-            "%.200s has %d classes, %s has %d; the unpacked download is read by %s=DIR, and other images need another NAME",
-            s->data.spec, (int)split->classes, known->full, (int)known->classes, known->name);
 }
 
 static glofnd_status open_set(gf_error *err, const transfer_job *j, const transfer_set *s, gf_split *out) {
@@ -127,19 +94,16 @@ static glofnd_status open_set(gf_error *err, const transfer_job *j, const transf
         .held_out = s->data.known && !s->data.known->test,
         .several = 1,
     };
+    const gf_known_dataset *known = s->data.known;
     gf_error inner = {{0}};
     glofnd_status status = gf_split_init(&inner, &spec, out);
-    if (status == GLOFND_OK) status = check_classes(&inner, s, out);
+    /* A known name must mean that dataset: images of other classes under its name would pass for it. */
+    if (status == GLOFND_OK && known && gf_dataset_known(out->data) != known && out->classes != known->classes)
+        status = gf_fail(
+            &inner, GLOFND_E_ARGUMENT,
+            "%.200s has %d classes, %s has %d; the unpacked download is read by %s=DIR, and other images need another NAME",
+            s->data.spec, (int)out->classes, known->full, (int)known->classes, known->name);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->title, inner.text);
-}
-
-/* Training and test images that a known dataset has. */
-static int has_known_counts(const gf_known_dataset *k, const gf_split *split) {
-    const gf_known_split *test = k->test ? gf_known_split_find(k, k->test) : NULL;
-    const int64_t train_n = split->train.n + (test ? 0 : split->test.n);
-    for (const gf_known_split *s = k->split; s->name; s++)
-        if (s->images == train_n && (!test || test->images == split->test.n)) return 1;
-    return 0;
 }
 
 /* ----- results ----- */
@@ -157,7 +121,7 @@ static int sound_sets(const transfer_job *j) {
     return n;
 }
 
-static glofnd_status record(gf_error *err, const transfer_job *j, const transfer_set *s) {
+static glofnd_status record_set(gf_error *err, const transfer_job *j, const transfer_set *s) {
     const gf_transfer *r = &s->result;
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->run));
@@ -180,7 +144,7 @@ static glofnd_status record(gf_error *err, const transfer_job *j, const transfer
     return gf_eval_writer_close(&log);
 }
 
-static void means(const transfer_job *j, double *score, double *by_validation) {
+static void mean_scores(const transfer_job *j, double *score, double *by_validation) {
     const int n = sound_sets(j);
     *score = *by_validation = 0.0;
     for (int i = 0; i < j->sets; i++) {
@@ -190,45 +154,31 @@ static void means(const transfer_job *j, double *score, double *by_validation) {
     }
 }
 
-/* The metric of all datasets, or "several". */
-static const char *common_metric(const transfer_job *j) {
-    const char *found = NULL;
-    for (int i = 0; i < j->sets; i++) {
-        if (*j->set[i].doubt) continue;
-        if (found && strcmp(found, metric_of(&j->set[i])) != 0) return "several";
-        found = metric_of(&j->set[i]);
-    }
-    return found;
-}
-
-/* The datasets of the mean, and how each is scored; their test samples follow from the names. */
-static void put_sets(gf_eval_writer *log, const transfer_job *j) {
+static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
+    const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     static char what[EVAL_DATASETS_MAX][PATH_MAX + 500];
-    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
+    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX], *metric = NULL;
+    double score, by_validation;
+    gf_eval_writer log = {0};
     int n = 0;
+    if (sound_sets(j) < 2) return GLOFND_OK;
+    mean_scores(j, &score, &by_validation);
+    TRY(gf_eval_writer_open(err, &log, j->run));
+    /* The datasets of the mean, and how each is scored; their test samples follow from the names. */
     for (int i = 0; i < j->sets; i++) {
         const transfer_set *s = &j->set[i];
         if (*s->doubt) continue;
+        metric = !metric || strcmp(metric, metric_of(s)) == 0 ? metric_of(s) : "several";
         snprintf(what[n], sizeof what[n], "%s=%s %s", s->data.name, s->data.spec, metric_of(s));
         name[n] = s->data.name, set[n] = what[n];
         n++;
     }
-    gf_eval_put_texts(log, "names", name, n);
-    gf_eval_put_texts(log, "sets", set, n);
-}
-
-static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
-    const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
-    double score, by_validation;
-    gf_eval_writer log = {0};
-    if (sound_sets(j) < 2) return GLOFND_OK;
-    means(j, &score, &by_validation);
-    TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "transfer_mean", j->protocol->name, &samples);
-    gf_eval_put_text(&log, "metric", common_metric(j));
+    gf_eval_put_text(&log, "metric", metric);
     gf_eval_put_integer(&log, "seed", j->seed);
-    gf_eval_put_integer(&log, "datasets", sound_sets(j));
-    put_sets(&log, j);
+    gf_eval_put_integer(&log, "datasets", n);
+    gf_eval_put_texts(&log, "names", name, n);
+    gf_eval_put_texts(&log, "sets", set, n);
     gf_eval_put_number(&log, "score", score);
     gf_eval_put_number(&log, "validation_score", by_validation);
     gf_eval_writer_end(&log);
@@ -242,7 +192,7 @@ static void print_scores(const transfer_job *j, const char *name, double (*score
     else gf_print(stdout, " %9s\n", "-");
 }
 
-static glofnd_status evaluate(gf_error *err, transfer_job *j) {
+static glofnd_status evaluate_transfer(gf_error *err, transfer_job *j) {
     gf_run_encoder *e = NULL;
     /* An error in the last dataset is reported before hours are spent on the first. */
     for (int i = 0; i < j->sets && j->sets > 1; i++) {
@@ -278,6 +228,11 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
             /* Writes why this split gives no number to be averaged; "": it is as it should be. */
             const gf_known_dataset *k = s->data.known;
             const int held = !split.test_name[0];
+            const gf_known_split *own_test = k && k->test ? gf_known_split_find(k, k->test) : NULL;
+            const int64_t train_n = split.train.n + (own_test ? 0 : split.test.n);
+            int known_counts = 0; /* the training and test images that the known dataset has */
+            for (const gf_known_split *p = k ? k->split : NULL; p && p->name; p++)
+                known_counts |= p->images == train_n && (!own_test || own_test->images == split.test.n);
             s->doubt[0] = 0;
             if (split.classes < 2) snprintf(s->doubt, sizeof s->doubt, "it has %d class", (int)split.classes);
             else if (held && !j->untrained && strcmp(s->data.spec, j->trained_on) == 0)
@@ -286,7 +241,7 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
             else if (k && k->test && held)
                 snprintf(s->doubt, sizeof s->doubt,
                          "its test images are held out of the training images, though %s has a test split", k->full);
-            else if (k && !has_known_counts(k, &split))
+            else if (k && !known_counts)
                 snprintf(s->doubt, sizeof s->doubt,
                          "it has %lld training and %lld test images of %d classes; %s has other counts", (long long)split.train.n,
                          (long long)split.test.n, (int)split.classes, k->full);
@@ -296,7 +251,7 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
                          s->title, s->doubt);
         }
         if (set_status == GLOFND_OK) set_status = eval_encode_split(err, e, &split, &train, &test);
-        if (set_status == GLOFND_OK) set_status = fit(err, j, &split, s, &train, &test);
+        if (set_status == GLOFND_OK) set_status = fit_set(err, j, &split, s, &train, &test);
         gf_split_free(&split);
         gf_features_free(&train);
         gf_features_free(&test);
@@ -320,14 +275,14 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
                          (long long)j->protocol->iterations);
         }
         fflush(stdout);
-        if (status == GLOFND_OK && stored == GLOFND_OK) stored = eval_stored(err, record(err, j, &j->set[i]));
+        if (status == GLOFND_OK && stored == GLOFND_OK) stored = eval_stored(err, record_set(err, j, &j->set[i]));
     }
     gf_run_encoder_free(e);
     TRY(status);
     /* One row of the paper's table. */
     double score, by_validation;
     if (j->sets >= 2) {
-        means(j, &score, &by_validation);
+        mean_scores(j, &score, &by_validation);
         gf_print(stdout, "\n%-14s", "protocol");
         for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9s ", j->set[i].title);
         gf_print(stdout, " %9s\n", "Average");
@@ -337,24 +292,6 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
             gf_print(stdout, "* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
     }
     return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
-}
-
-/* Refuses a dataset that would count twice in the mean. */
-static int check_sets_differ(const transfer_job *j) {
-    for (int i = 0; i < j->sets; i++)
-        for (int k = 0; k < i; k++) {
-            const eval_dataset *a = &j->set[k].data, *b = &j->set[i].data;
-            if (strcmp(a->name, b->name) != 0 || strcmp(a->spec, b->spec) != 0) continue;
-            gf_print(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
-            return CLI_USAGE;
-        }
-    return CLI_OK;
-}
-
-static int check_counts(const cli_call *call, int sets, int test) {
-    if (sets < 1) return cli_misused(call, "no dataset is named: give its SPEC after RUN");
-    if (sets > EVAL_DATASETS_MAX) return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
-    return test && sets > 1 ? cli_misused(call, "--test is for a single dataset") : CLI_OK;
 }
 
 typedef struct transfer_flags {
@@ -378,23 +315,45 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(transfer_flags, device),
 };
 
-static int run(const cli_call *call, const void *flags) {
+static int run_transfer(const cli_call *call, const void *flags) {
     const transfer_flags *f = flags;
     const int behind = call->words - 1, first = f->data != NULL;
     gf_error err = {{0}};
-    int code;
     transfer_job j = {.run = call->word[0], .test = f->test, .untrained = f->untrained, .seed = f->seed};
     j.sets = behind + first;
     j.metric = cli_given(call, "metric") ? 1 + f->metric : 0;
-    if ((code = check_counts(call, j.sets, f->test != NULL)) || (code = read_protocol(call, &j, f->protocol)) ||
-        (code = device_flags_read(call, &f->device, &j.where)))
-        return code;
+    j.protocol = gf_transfer_protocol_find(f->protocol);
+    if (j.sets < 1) return cli_misused(call, "no dataset is named: give its SPEC after RUN");
+    if (j.sets > EVAL_DATASETS_MAX)
+        return cli_misused(call, "%d datasets are given; expected at most %d", j.sets, EVAL_DATASETS_MAX);
+    if (f->test && j.sets > 1) return cli_misused(call, "--test is for a single dataset");
+    if (!j.protocol) {
+        char names[128] = "";
+        for (int i = 0; gf_transfer_protocol_at(i); i++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "",
+                     gf_transfer_protocol_at(i)->name);
+        return cli_misused(call, "there is no protocol \"%s\"; there are%s", f->protocol, names);
+    }
+    int code = device_flags_read(call, &f->device, &j.where);
+    if (code != CLI_OK) return code;
     j.set = calloc((size_t)j.sets, sizeof *j.set);
     glofnd_status status = j.set ? GLOFND_OK : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d datasets", j.sets);
-    for (int i = 0; i < j.sets && status == GLOFND_OK; i++)
-        status = read_set(&err, &j, &j.set[i], i < first ? f->data : call->word[1 + i - first]);
-    code = status == GLOFND_OK ? check_sets_differ(&j) : CLI_OK;
-    if (status == GLOFND_OK && code == CLI_OK) status = evaluate(&err, &j);
+    for (int i = 0; i < j.sets && status == GLOFND_OK && code == CLI_OK; i++) {
+        transfer_set *s = &j.set[i];
+        status = eval_dataset_read(&err, i < first ? f->data : call->word[1 + i - first], &s->data);
+        /* The name decides how the dataset is scored. */
+        const gf_known_dataset *known = s->data.known;
+        s->title = known ? known->title : s->data.name;
+        s->scoring = j.metric == 2 || (!j.metric && known && known->scoring == GF_SCORE_MEAN) ? GF_SCORE_MEAN : GF_SCORE_TOP1;
+        s->samples = (eval_samples){.run = j.run, .data = s->data.spec, .test = j.test, .untrained = j.untrained};
+        for (int k = 0; k < i && status == GLOFND_OK; k++) {
+            const eval_dataset *a = &j.set[k].data, *b = &s->data;
+            if (strcmp(a->name, b->name) != 0 || strcmp(a->spec, b->spec) != 0) continue;
+            gf_print(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
+            code = CLI_USAGE;
+        }
+    }
+    if (status == GLOFND_OK && code == CLI_OK) status = evaluate_transfer(&err, &j);
     free(j.set);
     return status == GLOFND_OK ? code : cli_failed(call->title, status, &err);
 }
@@ -412,5 +371,5 @@ const cli_verb eval_transfer = {
     .max_words = -1,
     .once = "several datasets follow the run: RUN SPEC SPEC...",
     .shows_progress = 1,
-    .run = run,
+    .run = run_transfer,
 };
