@@ -121,7 +121,7 @@ static const char *const names[PATHS] = {GF_MODEL_FILE, GF_OPTIM_FILE,  GF_ANCHO
                                          GF_KEYS_FILE,  GF_CONFIG_FILE, GF_GROUPS_FILE};
 
 /* Groups are in checkpoints of runs that have made some by k-means. */
-static int has_groups(const gf_trainer *t) { return gf_config_clusters(&t->config) && t->groups.made; }
+static int has_groups(const gf_trainer *t) { return t->clusters && t->groups.made; }
 
 static glofnd_status paths_of(gf_error *err, const char *folder, char path[PATHS][PATH_MAX]) {
     for (int i = 0; i < PATHS; i++) TRY(gf_path_join(err, path[i], folder, names[i]));
@@ -232,7 +232,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     }
     /* Groups are made anew for other data, and after a checkpoint without them. */
     int listed = 0;
-    if (gf_config_clusters(&t->config) && !found->changed) {
+    if (t->clusters && !found->changed) {
         TRY(gf_manifest_check_one(err, path, GF_GROUPS_FILE, &listed));
         if (listed) TRY(gf_sample_groups_load(err, &t->groups, at[GROUPS]));
     }

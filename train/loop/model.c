@@ -589,8 +589,7 @@ glofnd_status gf_model_init(gf_error *err, gf_trainer *t, const char *path, char
         static const char *const encoders[] = {"none", "image", "text"};
         FAIL_IF(err, c->lock != GF_LOCK_NONE && report.of_net[c->lock == GF_LOCK_TEXT] == 0, GLOFND_E_OPTION,
                 "lock: %s; %.200s has no weights for that encoder, which would keep its random ones", encoders[c->lock], c->init);
-        if (gf_config_learns_tau(&t->config))
-            t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
+        if (t->learns_tau) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
         const char *rest = *report.text ? report.text : "all of them";
         snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);
         return GLOFND_OK;

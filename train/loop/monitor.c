@@ -133,7 +133,7 @@ static glofnd_status end_event(gf_monitor *m) {
 
 /* The temperature of the next step: learned, the mean over anchors, or that of the configuration. */
 static double tau_of(const gf_trainer *t) {
-    if (gf_config_learns_tau(&t->config)) return gf_learned_tau_value(&t->scale);
+    if (t->learns_tau) return gf_learned_tau_value(&t->scale);
     return gf_config_individual_tau(&t->config) ? t->stats.tau_mean : t->config.method.tau;
 }
 

@@ -45,6 +45,9 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     TRY(gf_sample_groups_open(err, &t->groups, c, t->info.n));
     t->epoch_steps = t->info.n / c->batch;
     gf_config_share_steps(c, gf_trainer_steps(t));
+    t->learns_tau = gf_config_learns_tau(c);
+    t->clusters = gf_config_clusters(c);
+    t->base_lr = gf_config_lr(c);
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
     FAIL_IF(err, c->warmup_steps > 0 && c->warmup_steps >= gf_trainer_steps(t), GLOFND_E_OPTION,
             "warmup_steps: %lld is not below the %lld steps of the run; set it below", (long long)c->warmup_steps,
@@ -234,20 +237,19 @@ static glofnd_status forward_loss_backward_update(gf_error *err, void *trainer) 
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     const gf_config *c = &t->config;
     const int64_t epoch = t->step / t->epoch_steps, epoch_step = t->step % t->epoch_steps;
-    const int learns_tau = gf_config_learns_tau(c);
     if (epoch_step == 0) t->sums = (gf_epoch_sums){0};
     t->lr = c->warmup_steps >= 0
-                ? gf_lr_cosine_steps(gf_config_lr(c), c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t))
-                : gf_lr_cosine_epochs(gf_config_lr(c), (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
+                ? gf_lr_cosine_steps(t->base_lr, c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t))
+                : gf_lr_cosine_epochs(t->base_lr, (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
     t->marks[START] = gf_clock();
 
     /* The batch: views or tokens become the inputs of the encoders, ids those of the loss. Support views come before it, since
      * the net's input is used for them; until the detector begins nothing needs them. */
-    if (gf_config_clusters(c)) TRY(cluster_samples(err, t));
+    if (t->clusters) TRY(cluster_samples(err, t));
     if (t->support.views && epoch >= c->method.update_epoch)
         TRY(gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, epoch_step));
     TRY(gf_feed_next(err, &t->feed, &t->batch));
-    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, learns_tau ? gf_learned_tau_value(&t->scale) : 0.0,
+    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, t->learns_tau ? gf_learned_tau_value(&t->scale) : 0.0,
                             t->support.rows));
     t->marks[LOADED] = gf_clock();
     TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
@@ -267,7 +269,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);
-    if (learns_tau) gf_learned_tau_move(&t->scale, c, t->stats.grad_scale, t->lr, t->step + 1);
+    if (t->learns_tau) gf_learned_tau_move(&t->scale, c, t->stats.grad_scale, t->lr, t->step + 1);
 
     /* Times, and sums of the epoch. */
     const double *at = t->marks, end = gf_clock();

@@ -30,14 +30,16 @@ typedef struct gf_trainer {
     gf_feed feed;
     gf_loader *loader; /* the feed's */
     gf_encoders encoders;
-    gf_bpe *bpe;             /* task clip: tokens of captions */
-    uint32_t vocab_crc;      /* identifies its vocabulary */
-    gf_loss_stage *loss;     /* the method, with the state of the anchors */
-    const char *store_path;  /* working file of that state, borrowed; NULL: in memory. To be set before build */
-    gf_support support;      /* FNC: extra views */
-    gf_sample_groups groups; /* detector groups: of a file or by k-means */
-    gf_learned_tau scale;    /* the learned temperature */
-    gf_param *params;        /* [param_count] of all encoders */
+    gf_bpe *bpe;              /* task clip: tokens of captions */
+    uint32_t vocab_crc;       /* identifies its vocabulary */
+    gf_loss_stage *loss;      /* the method, with the state of the anchors */
+    const char *store_path;   /* working file of that state, borrowed; NULL: in memory. To be set before build */
+    gf_support support;       /* FNC: extra views */
+    gf_sample_groups groups;  /* detector groups: of a file or by k-means */
+    int learns_tau, clusters; /* of the configuration: a learned temperature, k-means of all samples */
+    double base_lr;           /* before its schedule */
+    gf_learned_tau scale;     /* the learned temperature */
+    gf_param *params;         /* [param_count] of all encoders */
     int param_count;
     gf_optim *optim;
     const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */

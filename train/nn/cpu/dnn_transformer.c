@@ -86,28 +86,29 @@ static glofnd_status find_products(gf_error *err, gf_nn_op *op, int64_t rows, gf
     return GLOFND_OK;
 }
 
-/* Of this call. Packed texts: made when texts of this length come for the first time. */
-static glofnd_status products_of(gf_error *err, gf_nn_op *op, const gf_nn_args *a, gf_dnn_products **out) {
+/* The products of this call, which for packed texts are made when texts of this length come for the first time; their weights, and
+ * their scratch: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
+typedef struct linear_call {
+    gf_dnn_products *p;
+    void *weight, *scratch;
+} linear_call;
+
+static glofnd_status begin_call(gf_error *err, gf_nn_op *op, const gf_nn_args *a, linear_call *out) {
     const gf_nn_shape *s = &op->shape;
+    gf_nn_engine *e = op->engine;
     gf_dnn_products **at = op->products;
     if (s->packed) at += gf_nn_text_length_number(a->texts->rows / s->n, s->h * s->w);
     if (!*at) TRY(find_products(err, op, gf_nn_rows(s, a), at));
-    *out = *at;
-    return GLOFND_OK;
-}
-
-/* Memory for a product: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
-static glofnd_status scratch_of(gf_error *err, gf_nn_op *op, const gf_nn_args *a, const gf_dnn_products *p, void **out) {
-    gf_nn_engine *e = op->engine;
-    *out = a->scratch;
-    if (p->scratch <= op->spare) return GLOFND_OK;
-    if (p->scratch > e->spare_bytes) {
+    const size_t needed = (*at)->scratch;
+    *out = (linear_call){*at, s->type == GF_TYPE_BF16 ? a->packed : gf_dnn_mutable(a->weight), a->scratch};
+    if (needed <= op->spare) return GLOFND_OK;
+    if (needed > e->spare_bytes) {
         free(e->spare);
-        e->spare = aligned_alloc(GF_NN_ALIGN, p->scratch);
-        e->spare_bytes = e->spare ? p->scratch : 0;
-        FAIL_IF(err, !e->spare, GLOFND_E_MEMORY, "out of memory for a linear layer of %lld rows", (long long)p->rows);
+        e->spare = aligned_alloc(GF_NN_ALIGN, needed);
+        e->spare_bytes = e->spare ? needed : 0;
+        FAIL_IF(err, !e->spare, GLOFND_E_MEMORY, "out of memory for a linear layer of %lld rows", (long long)(*at)->rows);
     }
-    *out = e->spare;
+    out->scratch = e->spare;
     return GLOFND_OK;
 }
 
@@ -137,22 +138,16 @@ glofnd_status gf_dnn_linear_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *
     return GLOFND_OK;
 }
 
-static void *weight_of(const gf_nn_op *op, const gf_nn_args *a) {
-    return op->shape.type == GF_TYPE_BF16 ? a->packed : gf_dnn_mutable(a->weight);
-}
-
 glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int acts = s->act != GF_ACT_NONE;
     void *z = acts && s->training ? a->saved : a->y;
     const int64_t rows = gf_nn_rows(s, a);
-    gf_dnn_products *p;
-    void *scratch;
-    TRY(products_of(err, op, a, &p));
-    TRY(scratch_of(err, op, a, p, &scratch));
+    linear_call c;
+    TRY(begin_call(err, op, a, &c));
     if (s->second) gf_dnn_copy(op->engine, a->y, a->x2, z_bytes(s, rows));
-    TRY(gf_dnn_run(err, op->dnn, &p->forward, (void *[]){gf_dnn_mutable(a->x), weight_of(op, a), z, gf_dnn_mutable(a->bias)},
-                   scratch));
+    TRY(gf_dnn_run(err, op->dnn, &c.p->forward, (void *[]){gf_dnn_mutable(a->x), c.weight, z, gf_dnn_mutable(a->bias)},
+                   c.scratch));
     if (acts) gf_dnn_act(op->engine, s->act, s->type, a->y, z, rows * s->out);
     return GLOFND_OK;
 }
@@ -160,10 +155,8 @@ glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_arg
 glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int64_t rows = gf_nn_rows(s, a);
-    gf_dnn_products *p;
-    void *scratch;
-    TRY(products_of(err, op, a, &p));
-    TRY(scratch_of(err, op, a, p, &scratch));
+    linear_call c;
+    TRY(begin_call(err, op, a, &c));
     char *after = (char *)a->scratch + op->spare;
     void *x = gf_dnn_mutable(a->x), *g = gf_dnn_mutable(a->dy);
     if (s->act != GF_ACT_NONE) {
@@ -172,10 +165,10 @@ glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
         gf_dnn_act_back(op->engine, s->act, s->type, g, a->dy, a->saved, rows * s->out);
     }
     if (s->bias) gf_dnn_sum_rows(op->engine, a->bias_grad, s->type, g, rows, s->out, (float *)(void *)after);
-    TRY(gf_dnn_run(err, op->dnn, &p->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
-                   scratch));
+    TRY(gf_dnn_run(err, op->dnn, &c.p->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
+                   c.scratch));
     if (!s->input_grad) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &p->back_data, (void *[]){g, weight_of(op, a), a->dx}, scratch);
+    return gf_dnn_run(err, op->dnn, &c.p->back_data, (void *[]){g, c.weight, a->dx}, c.scratch);
 }
 
 /* ----- attention ----------------------------------------------------------------------------------------------------- */
