@@ -7,8 +7,7 @@
  *
  * A thread keeps its columns from tile to tile, so the sums of a batch norm stay in registers until the end. Tiles of a block
  * follow from the shape alone, and the last block adds the sums of all in order: same bits every time. */
-#include "cuda/sm90/tile_wgmma.cuh"
-#include "nn/cuda/cunn_norm.cuh"
+#include "nn/cuda/sm90/cunn_epilogue.cuh"
 
 /* ----- Shared memory, rings and products ------------------------------------------------------------------------- */
 
@@ -89,14 +88,7 @@ __device__ __forceinline__ void conv1x1_await(const conv1x1_space &s, const conv
 }
 
 /* All warpgroups that multiply. */
-__device__ __forceinline__ void conv1x1_sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-
 /* ----- products ---------------------------------------------------------------------------------------------------- */
-
-template <int NT> __device__ __forceinline__ void conv1x1_pin(float (&d)[NT][4]) {
-#pragma unroll
-    for (int i = 0; i < 4 * NT; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
-}
 
 __device__ __forceinline__ void conv1x1_product(float (&d)[16][4], uint64_t a, uint64_t b, int add, bool across) {
     if (across) gf_wg_product_across(d, a, b, add);
@@ -118,7 +110,7 @@ template <int BN, bool ACROSS>
 __device__ __forceinline__ void conv1x1_multiply(float (&d)[BN / 8][4], const conv1x1_space &s, conv1x1_place &at,
                                                  const conv1x1_args &p, int group) {
     int before = 0;
-    conv1x1_pin(d);
+    epilogue_pin(d);
     for (int c = 0; c < p.chunks; c++) {
         conv1x1_await(s, at);
         const uint64_t left = gf_operand_at(s.slots + at.slot * CONV1X1_SLOT + group * 64 * 128, 16);
@@ -137,7 +129,7 @@ __device__ __forceinline__ void conv1x1_multiply(float (&d)[BN / 8][4], const co
         at.advance(p.slots);
     }
     gf_wg_wait<0>();
-    conv1x1_pin(d);
+    epilogue_pin(d);
     conv1x1_release(s, before);
 }
 
@@ -151,15 +143,6 @@ __device__ __forceinline__ uint32_t conv1x1_read(uint32_t at) {
 
 __device__ __forceinline__ void conv1x1_write(uint32_t at, uint32_t w) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(w) : "memory");
-}
-
-__device__ __forceinline__ float2 conv1x1_floats(uint32_t two) {
-    return make_float2(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
-}
-
-__device__ __forceinline__ uint32_t conv1x1_pack(float a, float b) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
-    return *reinterpret_cast<const uint32_t *>(&two);
 }
 
 /* ----- launchers, on the host -------------------------------------------------------------------------------------- */
@@ -200,10 +183,10 @@ template <int BN, class Work> __device__ __forceinline__ void conv1x1_take_pivot
     if (k.group == 0 && k.warp == 0 && k.lane < 4)
 #pragma unroll
         for (int j = 0; j < BN / 8; j++) {
-            const float2 v = conv1x1_floats(conv1x1_pack(k.d[j][0], k.d[j][1]));
+            const float2 v = epilogue_floats(epilogue_pack(k.d[j][0], k.d[j][1]));
             s.tail->line[0][8 * j + 2 * k.lane] = v.x, s.tail->line[0][8 * j + 2 * k.lane + 1] = v.y;
         }
-    conv1x1_sync();
+    epilogue_sync();
 }
 
 /* 64 columns from 64 h on, forward. */
@@ -216,8 +199,8 @@ __device__ __forceinline__ void conv1x1_forward_half(Work &k, const conv1x1_spac
         const uint32_t to = out + k.at + ((j ^ (k.lane >> 2)) << 4);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            const uint32_t two = conv1x1_pack(k.d[t][2 * r], k.d[t][2 * r + 1]);
-            const float2 v = conv1x1_floats(two);
+            const uint32_t two = epilogue_pack(k.d[t][2 * r], k.d[t][2 * r + 1]);
+            const float2 v = epilogue_floats(two);
             const float a = v.x - pivot.x, b = v.y - pivot.y;
             conv1x1_write(to + r * 1024, two);
             k.sum[0][2 * t] += a, k.sum[0][2 * t + 1] += b;
@@ -240,17 +223,17 @@ __device__ __forceinline__ void conv1x1_back_half(Work &k, const conv1x1_space &
         for (int r = 0; r < 2; r++) {
             const uint32_t words[4] = {k.bits[r].x, k.bits[r].y, k.bits[r].z, k.bits[r].w};
             const uint32_t pass = words[2 * h + j / 4] >> (j % 4 * 8); /* already moved by the thread's columns */
-            const float2 other = conv1x1_floats(conv1x1_read(dy + at + r * 1024));
-            const float2 v = conv1x1_floats(conv1x1_read(x + at + r * 1024));
+            const float2 other = epilogue_floats(conv1x1_read(dy + at + r * 1024));
+            const float2 v = epilogue_floats(conv1x1_read(x + at + r * 1024));
             const float a = pass & 1u ? k.d[t][2 * r] + other.x : 0.0f, b = pass & 2u ? k.d[t][2 * r + 1] + other.y : 0.0f;
-            const uint32_t two = conv1x1_pack(a, b);
-            const float2 g = conv1x1_floats(two);
+            const uint32_t two = epilogue_pack(a, b);
+            const float2 g = epilogue_floats(two);
             conv1x1_write(out + at + r * 1024, two);
             k.sum[0][2 * t] += g.x, k.sum[0][2 * t + 1] += g.y;
             k.sum[1][2 * t] = fmaf(g.x, v.x - mean.x, k.sum[1][2 * t]);
             k.sum[1][2 * t + 1] = fmaf(g.y, v.y - mean.y, k.sum[1][2 * t + 1]);
             if (PAIR) {
-                const float2 u = conv1x1_floats(conv1x1_read(x2 + at + r * 1024));
+                const float2 u = epilogue_floats(conv1x1_read(x2 + at + r * 1024));
                 k.sum[Work::SUMS - 1][2 * t] = fmaf(g.x, u.x - mean2.x, k.sum[Work::SUMS - 1][2 * t]);
                 k.sum[Work::SUMS - 1][2 * t + 1] = fmaf(g.y, u.y - mean2.y, k.sum[Work::SUMS - 1][2 * t + 1]);
             }
@@ -275,7 +258,7 @@ template <int BN, bool BACK, class Work>
 __device__ __forceinline__ void conv1x1_keep_sums(Work &k, const conv1x1_space &s, const conv1x1_args &p, float *shared, int part,
                                                   int n0) {
     constexpr int SUMS = Work::SUMS;
-    conv1x1_sync(); /* slots are free */
+    epilogue_sync(); /* slots are free */
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
 #pragma unroll
@@ -286,7 +269,7 @@ __device__ __forceinline__ void conv1x1_keep_sums(Work &k, const conv1x1_space &
             v += __shfl_xor_sync(0xffffffffu, v, 16);
             if (k.lane < 4) shared[((4 * k.group + k.warp) * SUMS + i) * BN + j / 2 * 8 + 2 * k.lane + j % 2] = v;
         }
-    conv1x1_sync();
+    epilogue_sync();
     float *to = (float *)p.n.scratch + (int64_t)part * 3 * p.columns + n0;
     for (int i = threadIdx.x; i < SUMS * BN; i += CONV1X1_WORKERS) {
         float v = 0.0f;
@@ -297,28 +280,10 @@ __device__ __forceinline__ void conv1x1_keep_sums(Work &k, const conv1x1_space &
     if (!BACK && threadIdx.x < BN) __stcg(to + (int64_t)2 * p.columns + threadIdx.x, s.tail->line[0][threadIdx.x]);
 }
 
-/* True in all threads of the last block of the strip. */
-static __device__ __forceinline__ bool conv1x1_comes_last(const conv1x1_space &s, const conv1x1_args &p, int strip) {
-    __threadfence();
-    conv1x1_sync();
-    if (threadIdx.x == 0) {
-        const unsigned before = atomicAdd(p.tickets + strip, 1u);
-        s.tail->last = before == (unsigned)p.parts - 1;
-        if (s.tail->last) p.tickets[strip] = 0;
-    }
-    conv1x1_sync();
-    __threadfence();
-    return s.tail->last != 0;
-}
-
-struct conv1x1_totals {
-    double v[3];
-};
-
 /* Of one column, over parts from..to - 1. Forward: sum x and sum x^2 from differences. */
 template <bool BACK, int SUMS>
-static __device__ __forceinline__ conv1x1_totals conv1x1_add(const conv1x1_args &p, int column, int from, int to) {
-    conv1x1_totals t = {{0.0, 0.0, 0.0}};
+static __device__ __forceinline__ epilogue_totals conv1x1_add(const conv1x1_args &p, int column, int from, int to) {
+    epilogue_totals t = {{0.0, 0.0, 0.0}};
 #pragma unroll 4
     for (int i = from; i < to; i++) {
         const float *at = (const float *)p.n.scratch + (int64_t)i * 3 * p.columns + column;
@@ -334,30 +299,24 @@ static __device__ __forceinline__ conv1x1_totals conv1x1_add(const conv1x1_args 
     return t;
 }
 
-static __device__ __forceinline__ void conv1x1_back_line(const gf_nn_norm &n, int64_t i, double sum, double product) {
-    const float2 coef = coef_of_sums(n, i, sum, product, (double)n.rows);
-    own_gradients(n, i, sum, product);
-    n.coef[i] = coef.x, n.coef[n.c + i] = coef.y;
-}
-
 template <int BN, bool BACK, bool PAIR>
 static __device__ __forceinline__ void conv1x1_finish(const conv1x1_args &p, double *shared, int n0) {
     constexpr int SLICES = CONV1X1_WORKERS / BN, SUMS = PAIR ? 3 : 2;
     const int slice = threadIdx.x / BN, column = threadIdx.x % BN, share = (p.parts + SLICES - 1) / SLICES;
-    const conv1x1_totals mine =
+    const epilogue_totals mine =
         conv1x1_add<BACK, SUMS>(p, n0 + column, min(slice * share, p.parts), min((slice + 1) * share, p.parts));
 #pragma unroll
     for (int i = 0; i < SUMS; i++) shared[(slice * SUMS + i) * BN + column] = mine.v[i];
-    conv1x1_sync();
+    epilogue_sync();
     if (slice > 0) return;
-    conv1x1_totals t = {{0.0, 0.0, 0.0}};
+    epilogue_totals t = {{0.0, 0.0, 0.0}};
     for (int k = 0; k < SLICES; k++)
 #pragma unroll
         for (int i = 0; i < SUMS; i++) t.v[i] += shared[(k * SUMS + i) * BN + column];
     const int64_t at = n0 + column;
     if (BACK) {
-        conv1x1_back_line(p.n, at, t.v[0], t.v[1]);
-        if (PAIR) conv1x1_back_line(p.m, at, t.v[0], t.v[2]);
+        epilogue_back_line(p.n, at, t.v[0], t.v[1]);
+        if (PAIR) epilogue_back_line(p.m, at, t.v[0], t.v[2]);
     } else {
         keep_line(p.n, at, line_of_sums(p.n, at, t.v[0], t.v[1], (double)p.n.rows), (double)p.n.rows);
     }
@@ -429,7 +388,7 @@ static __device__ __forceinline__ void conv1x1_compute(const conv1x1_args &p, co
     if (BACK) {
         if (threadIdx.x < BN) s.tail->line[0][threadIdx.x] = p.n.mean[n0 + threadIdx.x];
         if (PAIR && threadIdx.x < BN) s.tail->line[1][threadIdx.x] = p.m.mean[n0 + threadIdx.x];
-        conv1x1_sync();
+        epilogue_sync();
     }
     gf_barrier_wait(gf_shared_address(&s.tail->weights_full), 0);
     conv1x1_place at = {0, 0};
@@ -464,7 +423,7 @@ static __device__ __forceinline__ void conv1x1_compute(const conv1x1_args &p, co
         }
     }
     conv1x1_keep_sums<BN, BACK>(k, s, p, shared, part, n0);
-    if (conv1x1_comes_last(s, p, strip)) conv1x1_finish<BN, BACK, PAIR>(p, reinterpret_cast<double *>(shared), n0);
+    if (epilogue_comes_last(s, p, strip, p.parts)) conv1x1_finish<BN, BACK, PAIR>(p, reinterpret_cast<double *>(shared), n0);
 }
 
 template <int BN, bool BACK, bool PAIR>

@@ -11,8 +11,7 @@
  *   shared  strips of 128 columns: both warpgroups read the same two patches, side by side; weights come through a ring
  *
  * Results are left in a slot as they are to lie in memory, and stored by another warp, which then frees the slot. */
-#include "cuda/sm90/tile_wgmma.cuh"
-#include "nn/cuda/cunn_norm.cuh"
+#include "nn/cuda/sm90/cunn_epilogue.cuh"
 
 /* ----- Shared memory, rings and products ------------------------------------------------------------------------- */
 
@@ -164,11 +163,6 @@ __device__ __forceinline__ uint64_t conv3x3_operand(uint32_t address, int stride
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
-template <int NT> __device__ __forceinline__ void conv3x3_pin(float (&d)[NT][4]) {
-#pragma unroll
-    for (int i = 0; i < 4 * NT; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
-}
-
 enum { CONV3X3_LINE = 10 * 128 }; /* bytes of a line of a patch with its border */
 
 /* d (+)= the 64 channels of a chunk at `weights`, moved to the window's place `tap`, times those of the patch at `pixels`. */
@@ -187,14 +181,14 @@ template <int NT, bool ACROSS>
 __device__ __forceinline__ void conv3x3_multiply_own(float (&d)[NT][4], const conv3x3_space &s, const conv3x3_args &p,
                                                      const conv3x3_place &at) {
     gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
-    conv3x3_pin(d);
+    epilogue_pin(d);
     gf_wg_begin();
 #pragma unroll
     for (int tap = 0; tap < 9; tap++)
         conv3x3_tap<ACROSS>(d, s.weights + tap * CONV3X3_BLOCK, s.slots + at.slot() * p.slot, tap, tap > 0);
     gf_wg_commit();
     gf_wg_wait<0>();
-    conv3x3_pin(d);
+    epilogue_pin(d);
 }
 
 /* Shared: d and e = the convolution of the next slots, of two patches. The last `keep` slots are not freed: results will lie
@@ -204,7 +198,7 @@ __device__ __forceinline__ void conv3x3_multiply(float (&d)[16][4], float (&e)[1
                                                  const conv3x3_args &p, conv3x3_place &at, conv3x3_place &weights, int group,
                                                  int keep) {
     int before = 0;
-    conv3x3_pin(d), conv3x3_pin(e);
+    epilogue_pin(d), epilogue_pin(e);
     for (int i = 0; i < p.chunks; i++) {
         gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
         const uint32_t pixels = s.slots + at.slot() * p.slot;
@@ -224,7 +218,7 @@ __device__ __forceinline__ void conv3x3_multiply(float (&d)[16][4], float (&e)[1
         at.advance();
     }
     gf_wg_wait<0>();
-    conv3x3_pin(d), conv3x3_pin(e);
+    epilogue_pin(d), epilogue_pin(e);
     conv3x3_release(&s.tail->weights_empty[before], 1);
     if (keep == 0) conv3x3_release(&s.tail->empty[at.before()], 1);
 }
@@ -243,15 +237,6 @@ __device__ __forceinline__ void conv3x3_write(const uint32_t (&v)[4], uint32_t a
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v[0]), "r"(v[1]),
                  "r"(v[2]), "r"(v[3])
                  : "memory");
-}
-
-__device__ __forceinline__ float2 conv3x3_floats(uint32_t two) {
-    return make_float2(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
-}
-
-__device__ __forceinline__ uint32_t conv3x3_pack(float a, float b) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
-    return *reinterpret_cast<const uint32_t *>(&two);
 }
 
 /* ----- The epilogue ---------------------------------------------------------------------------------------------- */
@@ -286,8 +271,8 @@ template <int NT, class Work> __device__ __forceinline__ void conv3x3_forward_ou
         uint32_t four[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            four[i] = conv3x3_pack(k.d[q][j + i / 2][i % 2 * 2], k.d[q][j + i / 2][i % 2 * 2 + 1]);
-            const float2 v = conv3x3_floats(four[i]);
+            four[i] = epilogue_pack(k.d[q][j + i / 2][i % 2 * 2], k.d[q][j + i / 2][i % 2 * 2 + 1]);
+            const float2 v = epilogue_floats(four[i]);
             conv3x3_add(k, i % 2, v.x - k.pivot[i % 2], v.y - k.pivot[i % 2]);
         }
         conv3x3_write(four, out + k.at + j * 1024);
@@ -306,7 +291,7 @@ __device__ __forceinline__ void conv3x3_back_out(Work &k, int q, uint32_t out, u
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const int t = j + i / 2, half = i % 2;
-            const float2 v = conv3x3_floats(xs[i]), other = Work::OTHER ? conv3x3_floats(others[i]) : make_float2(0.0f, 0.0f);
+            const float2 v = epilogue_floats(xs[i]), other = Work::OTHER ? epilogue_floats(others[i]) : make_float2(0.0f, 0.0f);
             bool pass[2];
             if constexpr (Work::BITS) {
 #pragma unroll
@@ -319,13 +304,13 @@ __device__ __forceinline__ void conv3x3_back_out(Work &k, int q, uint32_t out, u
                 pass[1] = fmaf(k.scale[half], v.y, k.shift[half]) > 0.0f;
             }
             four[i] =
-                conv3x3_pack(pass[0] ? k.d[q][t][2 * half] + other.x : 0.0f, pass[1] ? k.d[q][t][2 * half + 1] + other.y : 0.0f);
-            const float2 g = conv3x3_floats(four[i]);
+                epilogue_pack(pass[0] ? k.d[q][t][2 * half] + other.x : 0.0f, pass[1] ? k.d[q][t][2 * half + 1] + other.y : 0.0f);
+            const float2 g = epilogue_floats(four[i]);
             k.sum[0][half] += g.x, k.sum[0][half] += g.y;
             k.sum[1][half] = fmaf(g.x, v.x - k.pivot[half], k.sum[1][half]);
             k.sum[1][half] = fmaf(g.y, v.y - k.pivot[half], k.sum[1][half]);
             if (Work::SUMS == 3) {
-                const float2 u = conv3x3_floats(seconds[i]);
+                const float2 u = epilogue_floats(seconds[i]);
                 float &sum = k.sum[Work::SUMS - 1][half];
                 sum = fmaf(g.x, u.x - k.mean2[half], sum);
                 sum = fmaf(g.y, u.y - k.mean2[half], sum);
@@ -352,8 +337,6 @@ __device__ __forceinline__ void conv3x3_load_bits(Work &k, const conv3x3_args &p
 /* ----- the end: sums of all blocks of a strip ------------------------------------------------------------------------ */
 
 /* All warpgroups that multiply. */
-static __device__ __forceinline__ void conv3x3_sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-
 /* Sums of the warpgroup's columns go to scratch [part][3][columns]: forward the third is the pivot. */
 template <class Work>
 __device__ __forceinline__ void conv3x3_keep_sums(const Work &k, const conv3x3_args &p, int part, int column) {
@@ -372,28 +355,10 @@ __device__ __forceinline__ void conv3x3_keep_sums(const Work &k, const conv3x3_a
         }
 }
 
-/* True in all threads of the last block of the strip. */
-static __device__ __forceinline__ bool conv3x3_comes_last(const conv3x3_space &s, const conv3x3_args &p, int strip) {
-    __threadfence();
-    conv3x3_sync();
-    if (threadIdx.x == 0) {
-        const unsigned before = atomicAdd(p.tickets + strip, 1u);
-        s.tail->last = before == (unsigned)p.blocks - 1;
-        if (s.tail->last) p.tickets[strip] = 0;
-    }
-    conv3x3_sync();
-    __threadfence();
-    return s.tail->last != 0;
-}
-
-struct conv3x3_totals {
-    double v[3];
-};
-
 /* Of one column, over parts from..to - 1. Forward: sum x and sum x^2 from differences. */
 template <class Work>
-static __device__ __forceinline__ conv3x3_totals conv3x3_sum(const conv3x3_args &p, int column, int from, int to) {
-    conv3x3_totals t = {{0.0, 0.0, 0.0}};
+static __device__ __forceinline__ epilogue_totals conv3x3_sum(const conv3x3_args &p, int column, int from, int to) {
+    epilogue_totals t = {{0.0, 0.0, 0.0}};
 #pragma unroll 4
     for (int i = from; i < to; i++) {
         const float *at = (const float *)p.n.scratch + (int64_t)i * 3 * p.columns + column;
@@ -410,30 +375,25 @@ static __device__ __forceinline__ conv3x3_totals conv3x3_sum(const conv3x3_args 
     return t;
 }
 
-static __device__ __forceinline__ void conv3x3_back_line(const gf_nn_norm &n, int64_t i, double sum, double product) {
-    const float2 coef = coef_of_sums(n, i, sum, product, (double)n.rows);
-    own_gradients(n, i, sum, product);
-    n.coef[i] = coef.x, n.coef[n.c + i] = coef.y;
-}
-
 /* The last block: columns n0 .. n0 + BN - 1. */
 template <int BN, class Work>
 static __device__ __forceinline__ void conv3x3_finish(const conv3x3_args &p, double *shared, int n0) {
     constexpr int SLICES = CONV3X3_WORKERS / BN;
     const int slice = threadIdx.x / BN, column = threadIdx.x % BN, share = (p.parts + SLICES - 1) / SLICES;
-    const conv3x3_totals mine = conv3x3_sum<Work>(p, n0 + column, min(slice * share, p.parts), min((slice + 1) * share, p.parts));
+    const epilogue_totals mine =
+        conv3x3_sum<Work>(p, n0 + column, min(slice * share, p.parts), min((slice + 1) * share, p.parts));
 #pragma unroll
     for (int i = 0; i < Work::SUMS; i++) shared[(slice * Work::SUMS + i) * BN + column] = mine.v[i];
-    conv3x3_sync();
+    epilogue_sync();
     if (slice > 0) return;
-    conv3x3_totals t = {{0.0, 0.0, 0.0}};
+    epilogue_totals t = {{0.0, 0.0, 0.0}};
     for (int k = 0; k < SLICES; k++)
 #pragma unroll
         for (int i = 0; i < Work::SUMS; i++) t.v[i] += shared[(k * Work::SUMS + i) * BN + column];
     const int64_t at = n0 + column;
     if (Work::BACK) {
-        conv3x3_back_line(p.n, at, t.v[0], t.v[1]);
-        if (Work::SUMS == 3) conv3x3_back_line(p.m, at, t.v[0], t.v[2]);
+        epilogue_back_line(p.n, at, t.v[0], t.v[1]);
+        if (Work::SUMS == 3) epilogue_back_line(p.m, at, t.v[0], t.v[2]);
     } else {
         keep_line(p.n, at, line_of_sums(p.n, at, t.v[0], t.v[1], (double)p.n.rows), (double)p.n.rows);
     }
@@ -593,7 +553,7 @@ template <int NT, bool SHARED, class Work>
 static __device__ __forceinline__ void conv3x3_forward(Work &k, const conv3x3_args &p, const conv3x3_space &s,
                                                        const conv3x3_place &at) {
     const int out = at.before(SHARED && k.group == 1 ? 2 : 1);
-    if (SHARED) conv3x3_sync();
+    if (SHARED) epilogue_sync();
     else asm volatile("bar.sync %0, 128;" ::"r"(2 + k.group) : "memory");
 #pragma unroll
     for (int q = 0; q < Work::PATCHES; q++) conv3x3_forward_out<NT>(k, q, s.slots + out * p.slot + q * NT * 1024);
@@ -636,14 +596,14 @@ static __device__ __forceinline__ void conv3x3_compute(const conv3x3_args &p, co
         if (!work::BACK && unit == job.part)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const float first = conv3x3_floats(conv3x3_pack(k.d[0][0][2 * half], 0.0f)).x;
+                const float first = epilogue_floats(epilogue_pack(k.d[0][0][2 * half], 0.0f)).x;
                 k.pivot[half] = __shfl_sync(0xffffffffu, first, k.lane & ~3);
             }
         if constexpr (work::BACK) conv3x3_back<NT, SHARED>(k, p, s, at);
         else conv3x3_forward<NT, SHARED>(k, p, s, at);
     }
     conv3x3_keep_sums(k, p, job.part, column);
-    if (conv3x3_comes_last(s, p, blockIdx.x % p.strips)) conv3x3_finish<SHARED ? 128 : 64, work>(p, shared, job.n0);
+    if (epilogue_comes_last(s, p, blockIdx.x % p.strips, p.blocks)) conv3x3_finish<SHARED ? 128 : 64, work>(p, shared, job.n0);
 }
 
 template <int NT, bool SHARED, int MODE>
@@ -850,7 +810,7 @@ static __device__ __forceinline__ void weights_sum(const weights_args &p, uint32
     typedef weights_stage<HIGH> stage;
     float d[24][4];
     conv3x3_place at = {0, WEIGHTS_STAGES, 0, 0};
-    conv3x3_pin(d);
+    epilogue_pin(d);
     for (int unit = blockIdx.x; unit < p.units; unit += p.parts) {
         const uint32_t dy = slots + at.slot() * stage::BYTES, x = dy + stage::DY + ky * CONV3X3_LINE;
         gf_barrier_wait(gf_shared_address(&tail->full[at.slot()]), at.lap);
@@ -865,7 +825,7 @@ static __device__ __forceinline__ void weights_sum(const weights_args &p, uint32
         at.advance();
     }
     gf_wg_wait<0>();
-    conv3x3_pin(d);
+    epilogue_pin(d);
     const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
     float *to = p.partial + (int64_t)blockIdx.x * WEIGHTS_COUNT + ky * 3 * 64 + lane % 4 * 2;
 #pragma unroll
