@@ -180,7 +180,7 @@ static const gf_option export_rows[] = {
     CLI_STRING(export_flags, out, "out", "DIR", "the folder to write"),
     CLI_SWITCH(export_flags, folder, "folder", "class folders of PNG files instead of WebDataset shards"),
     CLI_INTEGER(export_flags, per_shard, "per-shard", "N", "10000", 1, 0x1p40, "samples per shard"),
-    CLI_SWITCH(export_flags, strict, "strict", "an unreadable sample is an error, and a shard, label or caption in doubt"),
+    CLI_SWITCH(export_flags, strict, "strict", "fail on unreadable samples, truncated shards and ambiguous labels or captions"),
 };
 
 static int export(const cli_call *call, const void *flags) {

@@ -227,10 +227,10 @@ static const gf_option rows[] = {
     CLI_STRING(embed_flags, files.names, "names", "FILE", "also write the names of the samples, a line for each row"),
     CLI_SWITCH(embed_flags, untrained, "untrained", "with the weights the run began with"),
     CLI_STRING(embed_flags, weights, "weights", "FILE", "instead of a run: .safetensors of torchvision or open_clip"),
-    CLI_STRING(embed_flags, arch, "arch", "NAME", "of --weights; default: by the shapes of its tensors"),
+    CLI_STRING(embed_flags, arch, "arch", "NAME", "architecture of --weights; default: inferred from the tensor shapes"),
     CLI_INTEGER(embed_flags, size, "size", "PX", NULL, 8, 1024,
-                "of --weights: pixels of an image; default: as the file, else 224"),
-    CLI_SWITCH(embed_flags, quick_gelu, "quick-gelu", "of --weights: ViTs of OpenAI"),
+                "image size in pixels for --weights; default: as stated in the file, else 224"),
+    CLI_SWITCH(embed_flags, quick_gelu, "quick-gelu", "--weights are those of an OpenAI ViT"),
     DEVICE_FLAGS(embed_flags, device),
 };
 

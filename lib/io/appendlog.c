@@ -169,15 +169,12 @@ glofnd_status gf_log_restore(gf_log *f, int *restored) {
 
 /* ----- records ----- */
 
-/* Space for n more bytes. */
-static int reserve(gf_log *f, size_t n) {
-    if (gf_grow(&f->buffer, &f->capacity, f->used + n, 1)) return 1;
-    f->status = gf_fail(f->err, GLOFND_E_MEMORY, "no memory for a record of '%.300s'", f->path);
-    return 0;
-}
-
 void gf_log_put(gf_log *f, const void *data, size_t n) {
-    if (f->status != GLOFND_OK || n == 0 || !reserve(f, n)) return;
+    if (f->status != GLOFND_OK || n == 0) return;
+    if (!gf_grow(&f->buffer, &f->capacity, f->used + n, 1)) {
+        f->status = gf_fail(f->err, GLOFND_E_MEMORY, "no memory for a record of '%.300s'", f->path);
+        return;
+    }
     memcpy(f->buffer + f->used, data, n);
     f->used += n;
 }

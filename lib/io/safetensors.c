@@ -71,19 +71,6 @@ static uint64_t tensor_bytes(const gf_st_tensor *t) { return (uint64_t)t->count 
 
 /* ----- the header, read ----- */
 
-static glofnd_status parse_type(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
-    const int64_t at = gf_json_find(j, info, "dtype");
-    FAIL_IF(err, at < 0 || j->node[at].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path,
-            show(t->name).text);
-    const char *name = gf_json_text(j, j->node[at].text);
-    for (int k = 0; k < TYPES; k++) {
-        t->type = (gf_st_type)k;
-        if (strcmp(name, types[k].name) == 0) return GLOFND_OK;
-    }
-    GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path,
-            show(t->name).text, show(name).text);
-}
-
 static int by_place(const void *x, const void *y) {
     const gf_st_tensor *a = x, *b = y;
     if (a->at != b->at) return a->at < b->at ? -1 : 1;
@@ -113,7 +100,16 @@ static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *
         t->name = name;
         FAIL_IF(err, j->node[k].kind != GF_JSON_OBJECT || j->node[k].count != 3, GLOFND_E_FORMAT,
                 "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
-        TRY(parse_type(err, path, j, k, t));
+        const int64_t dtype = gf_json_find(j, k, "dtype");
+        FAIL_IF(err, dtype < 0 || j->node[dtype].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path,
+                show(t->name).text);
+        const char *type = gf_json_text(j, j->node[dtype].text);
+        int known = 0;
+        while (known < TYPES && strcmp(type, types[known].name) != 0) known++;
+        FAIL_IF(err, known == TYPES, GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path, show(t->name).text,
+                show(type).text);
+        t->type = (gf_st_type)known;
         const int64_t shape = gf_json_find(j, k, "shape");
         FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
                 show(t->name).text);
@@ -189,13 +185,6 @@ static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, vo
     return GLOFND_OK;
 }
 
-/* Common other formats: torch.save writes zip archives, and formerly pickles. */
-static const char *known_as(const unsigned char prefix[8]) {
-    if (memcmp(prefix, "PK\3\4", 4) == 0) return "a zip archive, as torch.save writes it";
-    if (prefix[0] == 0x80 && prefix[1] >= 2 && prefix[1] <= 5) return "a pickle, as torch.save wrote it";
-    return NULL;
-}
-
 static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
     unsigned char prefix[8];
     uint64_t size = 0;
@@ -209,7 +198,11 @@ static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
     TRY(read_at(err, f, 0, prefix, sizeof prefix));
     const uint64_t length = gf_le64(prefix);
     const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
-    const char *is = impossible ? known_as(prefix) : NULL;
+    /* Common other formats: torch.save writes zip archives, and formerly pickles. */
+    const char *is = !impossible                                             ? NULL
+                     : memcmp(prefix, "PK\3\4", 4) == 0                      ? "a zip archive, as torch.save writes it"
+                     : prefix[0] == 0x80 && prefix[1] >= 2 && prefix[1] <= 5 ? "a pickle, as torch.save wrote it"
+                                                                             : NULL;
     FAIL_IF(err, is, GLOFND_E_FORMAT,
             "%.200s: not a safetensors file but %s; convert it: python -m glofnd convert %.200s x.safetensors", f->path, is,
             f->path);
@@ -451,8 +444,7 @@ static glofnd_status write_file(gf_error *err, const char *path, char *header, c
     const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     gf_writer w;
     FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
-    /* Puts the checksum in the place of NO_CHECKSUM in a header, which `padding` blanks follow in the file. Without such a place
- * nothing happens. */
+    /* Puts the checksum in the place of NO_CHECKSUM in a header, which `padding` blanks follow in the file, if it has one. */
     char *at = checksum_place(header, length), digits[GF_CHECKSUM_DIGITS + 1];
     unsigned char prefix[8];
     sum s = {.h = GF_CHECKSUM_START};

@@ -29,11 +29,6 @@ double gf_wall_clock(void) { return read_clock(CLOCK_REALTIME); }
 
 /* ----- memory ----- */
 
-static int64_t of_machine(void) {
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 && pages < INT64_MAX / bytes ? (int64_t)pages * bytes : 0;
-}
-
 static int64_t of_file(const char *path) {
     long long bytes = 0;
     FILE *f = fopen(path, "r");
@@ -41,11 +36,6 @@ static int64_t of_file(const char *path) {
     if (fscanf(f, "%18lld", &bytes) != 1 || bytes < 0) bytes = 0; /* "max" */
     fclose(f);
     return bytes;
-}
-
-static int64_t of_container(void) {
-    const int64_t now = of_file("/sys/fs/cgroup/memory.max");
-    return now > 0 ? now : of_file("/sys/fs/cgroup/memory/memory.limit_in_bytes");
 }
 
 static int64_t of_process(void) {
@@ -62,7 +52,10 @@ int64_t gf_address_space_left(void) {
 
 int64_t gf_memory_limit(const char **what) {
     static const char *const names[] = {"this machine", "this container", "this process (ulimit -v)"};
-    const int64_t limits[] = {of_machine(), of_container(), of_process()};
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    const int64_t machine = pages > 0 && bytes > 0 && pages < INT64_MAX / bytes ? (int64_t)pages * bytes : 0,
+                  group = of_file("/sys/fs/cgroup/memory.max");
+    const int64_t limits[] = {machine, group > 0 ? group : of_file("/sys/fs/cgroup/memory/memory.limit_in_bytes"), of_process()};
     int best = 0;
     for (int i = 1; i < 3; i++)
         if (limits[i] > 0 && (limits[best] == 0 || limits[i] < limits[best])) best = i;

@@ -310,7 +310,7 @@ static const gf_option rows[] = {
                   "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled"),
     EVAL_METRIC(transfer_flags, metric,
                 "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1"),
-    CLI_INTEGER(transfer_flags, seed, "seed", "N", "42", 0, CLI_LARGE, "of drawn test and validation samples"),
+    CLI_INTEGER(transfer_flags, seed, "seed", "N", "42", 0, CLI_LARGE, "seed for drawing test and validation samples"),
     EVAL_UNTRAINED(transfer_flags, untrained),
     DEVICE_FLAGS(transfer_flags, device),
 };

@@ -74,11 +74,11 @@ typedef struct eval_files {
 
 #define EVAL_FILES_USAGE "EMBEDDINGS --labels FILE.npy"
 #define EVAL_LABELS(s, f) \
-    CLI_STRING(s, f.labels, "labels", "FILE.npy", "of embeddings in a file: int32, int64 or uint8 [rows], negative: none")
+    CLI_STRING(s, f.labels, "labels", "FILE.npy", "labels of an embeddings file: int32, int64 or uint8 [rows], negative: none")
 #define EVAL_TEST_LABELS(s, f) \
-    CLI_STRING(s, f.test_labels, "test-labels", "FILE.npy", "of test embeddings: --test is then a file, too")
+    CLI_STRING(s, f.test_labels, "test-labels", "FILE.npy", "labels for --test, which must then be an embeddings file")
 #define EVAL_THRESHOLDS(s, f) \
-    CLI_STRING(s, f.thresholds, "thresholds", "FILE.npy", "of embeddings in a file: learned ones, float32 [rows], NaN: none")
+    CLI_STRING(s, f.thresholds, "thresholds", "FILE.npy", "learned thresholds for an embeddings file: float32 [rows], NaN: none")
 
 /* 1: `word` names a file, not the folder of a run. */
 int eval_is_file(const char *word);
