@@ -19,7 +19,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs test-package clean help
+.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san san-build tsan tsan-loader tsan-loader-build tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs test-package clean help
 .DEFAULT_GOAL := all
 
 all: configured ## build libraries, program and examples
@@ -71,9 +71,11 @@ hostile: everything ## kills, failing calls, corrupt files, signals, several wri
 bench: everything ## time the step against a materialising implementation
 	$(BUILD)/bench/loss
 
-san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient, golden and fault tests
-	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/san TYPE=San
+san: san-build ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient, golden and fault tests
 	$(CTEST) $(BUILD)/san -L '^(unit|grad|golden|fault)$$'
+
+san-build:
+	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/san TYPE=San CMAKE_FLAGS="-DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF $(CMAKE_FLAGS)"
 
 tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
 	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/tsan TYPE=Tsan
@@ -85,10 +87,12 @@ TSAN_LOADER = unit_loader unit_substitute unit_decode_batch unit_export
 TSAN_RANKS  = unit_thread_pool unit_timed_wait unit_pixel_limit unit_reducer unit_join
 one_of      = ^($(subst $() ,|,$(strip $(1))))$$
 
-tsan-loader: ## of that only the loader, whose threads are its own, and the short run
+tsan-loader: tsan-loader-build ## of that only the loader, whose threads are its own, and the short run
+	$(CTEST) $(BUILD)/tsan -R '$(call one_of,$(TSAN_LOADER) sh_threads)'
+
+tsan-loader-build:
 	@mkdir -p $(BUILD)/tsan
 	@$(MAKE) --no-print-directory tsan-build BUILD=$(BUILD)/tsan TYPE=Tsan TSAN_TARGETS="$(TSAN_LOADER) glofnd_cli"
-	$(CTEST) $(BUILD)/tsan -R '$(call one_of,$(TSAN_LOADER) sh_threads)'
 
 tsan-ranks: ## of that only the threads of ranks and the pool, and a run of two ranks with its heartbeat (MPI itself is not looked into)
 	@mkdir -p $(BUILD)/tsan

@@ -3,7 +3,7 @@
 #
 # A module is a folder of lib/ or train/, or programs. The list below has one line per module, from the lowest up: its name and the
 # modules it may include. A module may only name modules above its own line, so there are no cycles.
-#   - Includes are written from lib/ or train/ ("util/status.h") or from the root ("programs/args.h"), or are public headers.
+#   - Includes are written from lib/ or train/ ("util/status.h") or from the root ("programs/cli.h"), or are public headers.
 #   - Nothing in lib/ includes anything of train/ or programs/: the library builds alone.
 #   - File names are unique, and so are the names of types that several files know.
 #   - Only folders named cuda, the formulas that both devices compile and the marks they use may ask for a device: GF_HAVE_CUDA,
