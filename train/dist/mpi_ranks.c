@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "dist/comm.h"
+#include "util/machine.h"
 
 #ifdef GF_HAVE_MPI
 
@@ -21,7 +22,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "util/machine.h"
 #include "util/parallel.h"
 
 /* ----- the library ----- */
