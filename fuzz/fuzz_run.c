@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "report/compare.h"
-#include "report/summary.h"
+#include "report/page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,6 @@
 #include "io/blockfile.h"
 #include "programs/comparing.h"
 #include "report/page.h"
-#include "report/summary.h"
 #include "run/progress.h"
 #include "run/run_folder.h"
 

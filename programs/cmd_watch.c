@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "programs/cli.h"
-#include "report/summary.h"
+#include "report/page.h"
 #include "util/text.h"
 
 static volatile sig_atomic_t ended;

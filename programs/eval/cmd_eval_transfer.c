@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/transfer.h"
+#include "eval/linear.h"
 #include "programs/eval/eval.h"
 #include "programs/trained_run.h"
 #include "util/machine.h"

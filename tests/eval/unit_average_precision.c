@@ -2,8 +2,8 @@
  * classes. */
 #include "support/test.h"
 
+#include "eval/linear.h"
 #include "eval/split.h"
-#include "eval/transfer.h"
 #include "support/random.h"
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "support/test.h"
 
 #include "eval/linear.h"
-#include "eval/transfer.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
 #include <math.h>

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "report/page.h"
-#include "report/summary.h"
 #include "support/page_span.h"
 #include "support/scratch.h"
 

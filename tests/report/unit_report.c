@@ -8,7 +8,6 @@
 
 #include "report/compare.h"
 #include "report/page.h"
-#include "report/summary.h"
 #include "run/run_folder.h"
 #include "support/page_span.h"
 #include "support/scratch.h"

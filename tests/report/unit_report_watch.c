@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "plot/terminal.h"
-#include "report/summary.h"
+#include "report/page.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

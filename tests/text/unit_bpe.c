@@ -7,7 +7,6 @@
 #include "support/bpe_golden.h"
 #include "support/scratch.h"
 #include "text/bpe.h"
-#include "text/bpe_learn.h"
 #include "text/words.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "data/dataset.h"
-#include "text/bpe_learn.h"
+#include "text/bpe.h"
 
 typedef struct gf_caption { /* a line of a borrowed text: not closed by 0 */
     const char *text;

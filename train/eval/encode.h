@@ -63,7 +63,7 @@ void gf_run_encoder_free(gf_run_encoder *e);
 /* Takes the weights of `net`, which has all tensors of this encoder, and may have more. */
 glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net);
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e); /* the run's, whatever the placement */
-/* SPEC to open for the data of the run: that of its configuration, or where it was found (run_data.h). */
+/* SPEC to open for the data of the run: that of its configuration, or where it was found (gf_run_data_find). */
 const char *gf_run_encoder_data(const gf_run_encoder *e);
 int gf_run_encoder_threads(const gf_run_encoder *e);
 const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e); /* untrained: weights "" */

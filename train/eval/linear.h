@@ -1,6 +1,7 @@
 /* linear.h - linear classifiers on frozen features: one classifier, a probe that trains it, shares of labels, logistic regression. */
 #pragma once
 
+#include "data/official/known_datasets.h"
 #include "eval/encode.h"
 #include "eval/split.h"
 
@@ -69,7 +70,7 @@ glofnd_status gf_probe_fit(gf_error *err, gf_probe *p);
 /* ----- eval ----- */
 
 /* Linear evaluation of an encoder with shares of the labels: features, computed once or in every epoch, then a
- * linear probe (linear_probe.h) for each share. The encoder only runs forward.
+ * linear probe for each share. The encoder only runs forward.
  *
  *     TRY(gf_linear_eval_create(err, &spec, 1.0, &l));    computes the features that shares up to 1.0 need
  *     TRY(gf_linear_eval_run(err, l, 0.1, &result));      with ten percent of the labels
@@ -130,3 +131,29 @@ typedef struct gf_logistic {
 /* Starts from the weights of m, such as the solution of a similar l2. Labels of all rows of f are below m->classes.
  * E_NUMERIC: a feature is not finite. E_UNSUPPORTED: built without liblbfgs. */
 glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m);
+
+/* ----- transfer: logistic regression on features of a different dataset, over a range of l2 strengths ----- */
+
+typedef struct gf_transfer {
+    const gf_transfer_protocol *protocol;
+    gf_scoring scoring; /* GF_SCORE_TOP1 or GF_SCORE_MEAN */
+    double validation;  /* held-out share of each training class that chooses the strength */
+    uint64_t seed;      /* of that share */
+    double tolerance;   /* of the gradient; 0: 1e-4 */
+    int threads;
+    void (*progress)(void *user, int64_t fit, int64_t fits, int64_t iteration); /* may be NULL */
+    void *user;
+    /* results, strongest l2 first */
+    double l2[GF_TRANSFER_STRENGTHS], score[GF_TRANSFER_STRENGTHS], validation_score[GF_TRANSFER_STRENGTHS];
+    int64_t classes;    /* of the training samples */
+    int64_t unfinished; /* fits that reached the protocol's limit of iterations */
+    int best;           /* index of the highest test score, which the paper reports */
+    int chosen;         /* index of the highest validation score; -1: too few samples to hold out */
+} gf_transfer;
+
+/* Scales and relabels the features in place. Each strength starts from the previous solution. */
+glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test);
+/* Images with several classes: a regression per class, scored by 11-point mAP. Marks [n][classes]: 1 has the class, 0 has not,
+ * else not counted. Scales the features in place; their labels are not used. */
+glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t classes, gf_features *train,
+                                      const uint8_t *train_mark, gf_features *test, const uint8_t *test_mark);

@@ -38,7 +38,7 @@ typedef struct gf_split {
 glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out);
 void gf_split_free(gf_split *s); /* accepts NULL and a zeroed struct */
 
-/* Moves `share` of each class of `from`, chosen by `seed`, to *to. stream: stratified_sample.h. */
+/* Moves `share` of each class of `from`, chosen by `seed`, to *to. stream: gf_stratified_stream, below. */
 glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share, uint64_t seed, uint32_t stream, gf_samples *to);
 /* Copies the samples of `from` with chosen[i] == want. */
 glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to);

@@ -1,12 +1,11 @@
-/* transfer.c - see transfer.h: logistic regression, then transfer with one class per image and with several. */
-#include "eval/transfer.h"
+/* transfer.c - see linear.h: logistic regression, then transfer with one class per image and with several. */
+#include "eval/linear.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/linear.h"
 #include "eval/split.h"
 
 /* ----- logistic regression: liblbfgs moves the weights in double; loss and gradient come from linear.h -----

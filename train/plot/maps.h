@@ -1,16 +1,13 @@
-/* maps.h - */
+/* maps.h - maps of embeddings by t-SNE and PCA, and densities of numbers. */
 #pragma once
 
 #include <stdint.h>
 
 #include "util/status.h"
 
-/* ----- tsne ----- */
-
-/* T-SNE in two dimensions: exact for few points, Barnes-Hut for more.
+/* ----- t-SNE in two dimensions: exact for few points, Barnes-Hut for more -----
  *
- * Deterministic, with the same bits for any number of threads: it starts from the principal axes, and sums have a fixed order.
- */
+ * Deterministic, with the same bits for any number of threads: it starts from the principal axes, and sums have a fixed order. */
 
 #define GF_TSNE_EXACT 600 /* points up to which all pairs are computed */
 

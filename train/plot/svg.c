@@ -327,7 +327,7 @@ void gf_svg_file(gf_text *out, const gf_chart *c) {
 
 /* ----- bars ----- */
 
-static void bar_key(gf_text *out, const char *class, const char *name) {
+void gf_svg_key(gf_text *out, const char *class, const char *name) {
     gf_text_add(out,
                 "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"%s\" width=\"10\" "
                 "height=\"10\" rx=\"2\"/></svg>",
@@ -356,7 +356,7 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     for (int k = 0; k < b->each; k++) {
         char class[8];
         snprintf(class, sizeof class, "f%d", b->colour[k] % GF_COLOURS);
-        bar_key(out, class, b->name[k]);
+        gf_svg_key(out, class, b->name[k]);
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 %d %d %d\" role=\"img\" aria-label=\"", GF_PLOT_ABOVE, GF_PLOT_WIDTH,
                 GF_PLOT_HEIGHT);
@@ -419,7 +419,7 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     gf_text_add(out, "<p class=\"legend\">");
     for (int p = 0; p < s->part_count; p++) {
         part_class(s, p, class);
-        bar_key(out, class, s->parts[p]);
+        gf_svg_key(out, class, s->parts[p]);
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
                 s->title);

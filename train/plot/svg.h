@@ -78,6 +78,8 @@ void gf_svg_style(gf_text *out);
 const char *gf_svg_colour(int i, int dark);
 /* A short line in the colour of a series, for legends and tables. */
 void gf_svg_swatch(gf_text *out, int colour);
+/* A legend entry: a small square of this CSS class, and its name. */
+void gf_svg_key(gf_text *out, const char *class, const char *name);
 
 /* ----- bars: groups of vertical bars with standard deviations, and stacked horizontal bars ----- */
 

@@ -20,7 +20,7 @@ typedef struct gf_metric {
     char name[600];              /* for people */
     int better;                  /* 1: higher is better, -1: lower, 0: neither, no test */
     int detail;                  /* left out of tables unless asked for */
-    double rank;                 /* place in tables: events in the order of eval_schema.h, large label fractions first */
+    double rank;                 /* place in tables: events in the order of run_eval.c, large label fractions first */
 } gf_metric;
 
 typedef struct gf_compared { /* a run */

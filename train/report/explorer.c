@@ -556,7 +556,7 @@ static void add_meta(gf_text *t, const gf_explorer *x, int pieces, const int32_t
         gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld,\"splits\":[",
                     (long long)e->outliers, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
                     (long long)x->leaks);
-        const gf_decide_spec *spec = x->decide; /* names of splits are plain words (programs/discover_decide.c) */
+        const gf_decide_spec *spec = x->decide; /* names of splits are plain words */
         for (int a = 0; a < spec->splits; a++) {
             gf_text_add(t, a ? ",[" : "[");
             add_json_string(t, spec->split[a].name);

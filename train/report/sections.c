@@ -9,7 +9,6 @@
 #include "plot/svg.h"
 #include "report/compare.h"
 #include "report/page.h"
-#include "report/summary.h"
 #include "util/array.h"
 
 enum { POINTS = 160, CHART_RUNS = 12 }; /* points of a curve, curves of a chart, at most */
@@ -113,10 +112,6 @@ static void example_images(const example *s) {
     }
 }
 
-#define KEY(class)                                                                                                        \
-    "<svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"" class "\" width=\"10\" height=\"10\" " \
-                                                                                         "rx=\"2\"/></svg>"
-
 /* Anchor with the largest share of correct flags, of those with at least three; without labels the first. */
 static const gf_gallery_anchor *choose_anchor(const gf_snapshot_side *s) {
     const gf_gallery_anchor *best = NULL;
@@ -176,12 +171,14 @@ static void section_example(gf_text *out, const gf_report *r, int group) {
         gf_text_add(out, " Of the %d anchors below, this one has the largest share of correct flags.", choice);
     gf_text_add(out, "</p>\n");
     if (s.labelled) {
-        char name[200];
+        char name[200], key[220], class[8];
         gf_snapshot_class(snapshot, s.rows->label[a->row], name, sizeof name);
-        gf_text_add(out, "<p class=\"legend\"><span>" KEY("f%d") "same class: ", GF_COLOUR_GLOFND);
-        gf_text_html(out, "", name,
-                     "</span> <span>" KEY("rest") "other classes</span> <span class=\"faint\">Labels serve this comparison, not "
-                                                  "training.</span></p>\n");
+        snprintf(key, sizeof key, "same class: %s", name);
+        snprintf(class, sizeof class, "f%d", GF_COLOUR_GLOFND);
+        gf_text_add(out, "<p class=\"legend\">");
+        gf_svg_key(out, class, key);
+        gf_svg_key(out, "rest", "other classes");
+        gf_text_add(out, "<span class=\"faint\">Labels serve this comparison, not training.</span></p>\n");
     }
     /* Images, shared by both layouts. */
     gf_text_add(out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");

@@ -1,12 +1,11 @@
-/* summary.c - see summary.h. */
-#include "report/summary.h"
+/* summary.c - the main table of a report; see page.h. */
+#include "report/page.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "plot/terminal.h"
 #include "report/compare.h"
-#include "report/page.h"
 
 enum { COLUMNS = 10, QUALITY = 4, SCORE = 8 }; /* columns from QUALITY to SCORE - 1 need labels */
 

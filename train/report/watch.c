@@ -1,5 +1,5 @@
-/* watch.c - curves of a run for a terminal; see summary.h. */
-#include "report/summary.h"
+/* watch.c - curves of a run for a terminal; see page.h. */
+#include "report/page.h"
 
 #include <math.h>
 #include <stdio.h>

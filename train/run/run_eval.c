@@ -81,7 +81,7 @@ static const gf_eval_key zeroshot_mean[] = {
     SETTING("datasets"), SETTING("names"), SETTING("sets"), PERCENT("score", "%"),
     PERCENT("retrieval", "of retrieval %"), PERCENT("imagenet", "of ImageNet and variants %"),
 };
-static const gf_eval_key epoch[] = { /* the last one of log.jsonl, scaled by log_schema.h; the settings are those of config.cfg */
+static const gf_eval_key epoch[] = { /* the last one of log.jsonl, scaled by run_log.h; the settings are those of config.cfg */
     SETTING("batch"), SETTING("data"), SETTING("task"),
     FIGURE("pooled_precision", "precision %", 1, 0), FIGURE("pooled_recall", "recall %", 1, 0), FIGURE("pooled_f1", "F1 %", 1, 0),
     FIGURE("precision", "precision per anchor %", 1, 0), FIGURE("recall", "recall per anchor %", 1, 0),

@@ -1,15 +1,14 @@
-/* bpe_learn.c - see bpe_learn.h.
+/* bpe_learn.c - see bpe.h.
  *
  * Every pair of symbols has its count and a superset of its words. A heap holds pairs by the count they had when
  * they were put there; counts that have fallen since are put right when they come out. Joining a pair touches only the words
  * that have it.
  */
-#include "text/bpe_learn.h"
+#include "text/bpe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bpe.h"
 #include "text/words.h"
 #include "util/array.h"
 
