@@ -103,66 +103,44 @@ static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
 int gf_options_mark(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK; }
 
-/* ----- combinations that do not work ----- */
-
-static int is_official(const glofnd_options *o) { return o->compat == GLOFND_COMPAT_OFFICIAL; }
-static int shares_lambda(const glofnd_options *o) { return o->detector == GLOFND_DETECT_SINGLE || o->lambda_warmup > 0; }
-static int is_scored(const glofnd_options *o) { return o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE; }
-static int keeps_averages(const glofnd_options *o) {
-    const int compares =
-        o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC;
-    return compares && o->similarity == GLOFND_SIMILARITY_BANK;
-}
-
-static int ring_shares(const glofnd_options *o) { return o->learner == GLOFND_LEARN_RING && shares_lambda(o); }
-static int decay_shares(const glofnd_options *o) { return o->lambda_decay > 0.0 && shares_lambda(o); }
-static int official_starts_twice(const glofnd_options *o) {
-    return is_official(o) && gf_starts_at_quantile(o) && o->lambda_warmup > 0;
-}
-static int official_scores(const glofnd_options *o) { return is_official(o) && is_scored(o); }
-static int official_temperatures(const glofnd_options *o) {
-    return is_official(o) && o->pairing == GLOFND_PAIRING_VIEWS &&
-           (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
-}
-static int averages_score(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK && is_scored(o); }
-static int quantile_of_support(const glofnd_options *o) {
-    return o->detector == GLOFND_DETECT_FNC && !is_scored(o) && o->fnc_support > 0;
-}
-static int neighbours_unknown(const glofnd_options *o) { return o->neighbours > 0 && !keeps_averages(o); }
-static int neighbours_of_text(const glofnd_options *o) { return o->neighbours > 0 && o->pairing == GLOFND_PAIRING_IMAGE_TEXT; }
-
-static const struct {
-    int (*holds)(const glofnd_options *o);
-    const char *reason; /* begins with a key */
-} forbidden[] = {
-    {ring_shares,
-     "learner: ring learns a threshold per anchor, but detector single and lambda_warmup share one; change one of them"},
-    {decay_shares,
-     "lambda_decay: it counts the visits of an anchor, but detector single and lambda_warmup share one lambda; set it to 0"},
-    {official_starts_twice, "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to "
-                            "0, or lambda_init to one"},
-    {official_scores, "fnc_rule: the authors' code has no topk and no threshold; set quantile, or compat paper"},
-    {official_temperatures, "loss: the authors' code has no fastclip and no isogclr for two views; set compat to paper"},
-    {averages_score, "fnc_rule: topk and threshold do not go with similarity bank; set quantile"},
-    {quantile_of_support,
-     "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold, or fnc_support to 0"},
-    {neighbours_unknown, "neighbours: they are found by averages of embeddings; set similarity to bank, and detector to glofnd, "
-                         "single or fnc"},
-    {neighbours_of_text, "neighbours: they are for two views of an image; set pairing to views, or neighbours to 0"},
-};
-
+/* Ranges first, then the combinations that do not work. */
 glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
     TRY(gf_options_check(err, &table, o, sizeof *o));
-    FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
-            "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
-            (int)o->update_epoch);
-    FAIL_IF(err, o->tau_min > o->tau_max, GLOFND_E_OPTION, "tau_min: %g is above tau_max %g", o->tau_min, o->tau_max);
-    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
-            "ring_rows: %lld are too few to find the top %g of them; expected 1/alpha or more", (long long)o->ring_rows,
-            o->alpha);
+    const int official = o->compat == GLOFND_COMPAT_OFFICIAL, bank = o->similarity == GLOFND_SIMILARITY_BANK;
+    const int views = o->pairing == GLOFND_PAIRING_VIEWS, ring = o->learner == GLOFND_LEARN_RING;
+    const int fnc = o->detector == GLOFND_DETECT_FNC, scored = fnc && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    const int compares = fnc || o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
+    const int shares = o->detector == GLOFND_DETECT_SINGLE || o->lambda_warmup > 0;
+    const struct {
+        int holds;
+        const char *reason; /* begins with a key */
+    } forbidden[] = {
+        {o->mask_epoch < o->update_epoch,
+         "mask_epoch: it is before update_epoch, when there are no thresholds to flag with; set it to update_epoch or later"},
+        {o->tau_min > o->tau_max, "tau_min: it is above tau_max, so no temperature lies between them"},
+        {ring && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0,
+         "ring_rows: too few to find the top alpha of them; expected 1/alpha or more"},
+        {ring && shares,
+         "learner: ring learns a threshold per anchor, but detector single and lambda_warmup share one; change one of them"},
+        {o->lambda_decay > 0.0 && shares,
+         "lambda_decay: it counts the visits of an anchor, but detector single and lambda_warmup share one lambda; set it to 0"},
+        {official && gf_starts_at_quantile(o) && o->lambda_warmup > 0,
+         "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0, or lambda_init to "
+         "one"},
+        {official && views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP),
+         "loss: the authors' code has no fastclip and no isogclr for two views; set compat to paper"},
+        {scored && (official || bank),
+         "fnc_rule: neither compat official nor similarity bank has topk and threshold; set quantile, or "
+         "compat to paper and similarity to embedding"},
+        {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
+                                               "topk or threshold, or fnc_support to 0"},
+        {o->neighbours > 0 && !(bank && compares && views),
+         "neighbours: they are found by averages of two views; set similarity to bank, pairing to views, and detector to glofnd, "
+         "single or fnc; or neighbours to 0"},
+    };
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
-        FAIL_IF(err, forbidden[i].holds(o), GLOFND_E_OPTION, "%s", forbidden[i].reason);
+        FAIL_IF(err, forbidden[i].holds, GLOFND_E_OPTION, "%s", forbidden[i].reason);
     return GLOFND_OK;
 }
 
