@@ -126,19 +126,6 @@ static size_t parts_bytes(const gf_shape *s, int64_t ld) {
     return s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
 }
 
-/* The region that gradient, selections and partial sums use in turns. */
-static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
-    cursor grads = *at, scratch = *at;
-    const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
-    const size_t parts = gf_cuda_has_wide(d->device, ld, math) ? parts_bytes(s, ld) : 0;
-    for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    const size_t lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, s->all) : 0;
-    d->scratch = take(&scratch, 1, GF_MAX(selection, GF_MAX(parts, lists)));
-    const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
-    d->scratch_bytes = end - at->used;
-    return end;
-}
-
 /* All arrays of a step, from `base` on; NULL: only their bytes, which it returns. */
 static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
@@ -181,7 +168,16 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
     }
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
     TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
-    return lay_shared(&at, d, s, ld, math);
+    /* The region that gradient, selections and partial sums use in turns. */
+    cursor grads = at, scratch = at;
+    const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
+    const size_t parts = gf_cuda_has_wide(d->device, ld, math) ? parts_bytes(s, ld) : 0;
+    for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
+    const size_t shared_lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, s->all) : 0;
+    d->scratch = take(&scratch, 1, GF_MAX(selection, GF_MAX(parts, shared_lists)));
+    const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
+    d->scratch_bytes = end - at.used;
+    return end;
 }
 
 /* Two tables of 2 cols entries, the second for slots. */

@@ -258,19 +258,6 @@ static glofnd_status reduce_if(const cuda_step *step, const int32_t *flag, doubl
     return return_numbers(step, numbers, sum, sizeof sum);
 }
 
-/* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
-static glofnd_status reduce_seen(const cuda_step *step) {
-    int64_t *const where = &step->device->control->seen;
-    const gf_plan *plan = &step->args.plan;
-    int64_t seen = 0;
-    if (!step->call->reduce || !plan->official || plan->sides != 1) return GLOFND_OK;
-    TRY(fetch_numbers(step, &seen, where, sizeof seen));
-    double sum = (double)seen;
-    TRY(reduce_ranks(step, &sum, 1));
-    seen = (int64_t)sum;
-    return return_numbers(step, where, &seen, sizeof seen);
-}
-
 /* ----- thresholds that are quantiles: pass A ----- */
 
 static gf_cuda_select selection(const cuda_step *step, int i, const gf_cuda_embed *own) {
@@ -456,7 +443,16 @@ static glofnd_status first_half(const cuda_step *step) {
     if (selects_thresholds(plan)) TRY(open_thresholds(step));
     for (int i = 0; i < plan->sides && plan->want & GLOFND_WANT_QUANTILE && plan->updating && plan->o.alpha > 0.0; i++)
         TRY(batch_quantiles(step, i, NULL));
-    TRY(reduce_seen(step));
+    /* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
+    int64_t *const where = &step->device->control->seen;
+    int64_t seen = 0;
+    if (step->call->reduce && plan->official && plan->sides == 1) {
+        TRY(fetch_numbers(step, &seen, where, sizeof seen));
+        double sum = (double)seen;
+        TRY(reduce_ranks(step, &sum, 1));
+        seen = (int64_t)sum;
+        TRY(return_numbers(step, where, &seen, sizeof seen));
+    }
     TRY(row_losses(step));
     if (plan->bank && updates) QUEUE(step, gf_cuda_bank_save(args, stream_of(step)));
     if (step->call->shape->ring > 0 && updates) QUEUE(step, gf_cuda_ring_push(args, stream_of(step)));

@@ -130,8 +130,12 @@ static glofnd_status open_pairs(gf_error *err, const gf_vectors *rows, int threa
     return status;
 }
 
-/* a zeroed one is fine */
-static void close_product(gf_pairs_product *p) {
+void gf_cuda_pairs_close(void *state) {
+    gf_cuda_pairs *c = state;
+    if (!c) return;
+    gf_cuda_pairs_side_free(&c->k);
+    /* a zeroed one is fine */
+    gf_pairs_product *p = &c->product;
     const gf_blas_lib *l = &p->libs;
     if (p->preference) l->cublasLtMatmulPreferenceDestroy(p->preference);
     if (p->desc) l->cublasLtMatmulDescDestroy(p->desc);
@@ -139,13 +143,6 @@ static void close_product(gf_pairs_product *p) {
     cudaFree(p->workspace);
     gf_blas_lib_close(&p->libs);
     memset(p, 0, sizeof *p);
-}
-
-void gf_cuda_pairs_close(void *state) {
-    gf_cuda_pairs *c = state;
-    if (!c) return;
-    gf_cuda_pairs_side_free(&c->k);
-    close_product(&c->product);
     if (c->stream) cudaStreamDestroy(c->stream);
     free(c);
 }
@@ -277,24 +274,6 @@ static void release(work *w, int keep) {
 }
 
 #define TAKE(field, count) (e = e == cudaSuccess ? take(w, &(field), (size_t)(count) * sizeof *(field)) : e)
-
-static cudaError_t take_strip(work *w) {
-    gf_pairs_job *a = &w->a;
-    cudaError_t e = cudaSuccess;
-    const size_t rows = (size_t)w->strip;
-    TAKE(a->s, rows * (size_t)a->pitch);
-    TAKE(a->list, rows * (size_t)a->cap);
-    TAKE(a->list_n, rows);
-    TAKE(a->slack, rows);
-    TAKE(a->low, rows);
-    TAKE(a->high, rows);
-    TAKE(a->top_low, rows);
-    TAKE(a->other, rows * (size_t)a->top);
-    TAKE(a->similarity, rows * (size_t)a->top);
-    TAKE(a->below_other, rows * (size_t)a->below);
-    TAKE(a->below_similarity, rows * (size_t)a->below);
-    return e;
-}
 
 static glofnd_status take_anchors(gf_error *err, work *w, int trees) {
     gf_pairs_job *a = &w->a;
@@ -486,7 +465,20 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
     const int kept = w->blocks;
     w->strip = strip_rows(a->q.n, a->k.n, a->top + a->below, w->t->memory);
     for (;;) {
-        const cudaError_t e = take_strip(w);
+        gf_pairs_job *job = &w->a;
+        cudaError_t e = cudaSuccess;
+        const size_t rows = (size_t)w->strip;
+        TAKE(job->s, rows * (size_t)job->pitch);
+        TAKE(job->list, rows * (size_t)job->cap);
+        TAKE(job->list_n, rows);
+        TAKE(job->slack, rows);
+        TAKE(job->low, rows);
+        TAKE(job->high, rows);
+        TAKE(job->top_low, rows);
+        TAKE(job->other, rows * (size_t)job->top);
+        TAKE(job->similarity, rows * (size_t)job->top);
+        TAKE(job->below_other, rows * (size_t)job->below);
+        TAKE(job->below_similarity, rows * (size_t)job->below);
         if (e == cudaSuccess) return GLOFND_OK;
         (void)cudaGetLastError();
         release(w, kept);
