@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "device/averages.h"
 #include "method/context.h"
 #include "method/formulas/loss.h"
 #include "method/options.h"

@@ -87,6 +87,11 @@ glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n,
 /* Copies the shared rows and the ring, which belong to no anchor, to a store. E_FORMAT: a ring of a different size. */
 glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to);
 
+/* Averages of the anchors id [n], of one side: rows [n][dim] float16 to the store (put = 1), or from it. On a device id and rows
+ * are its memory, the call only queues, in the order of steps, and passes over ids outside of the store, which the step reports.
+ * On the CPU it is glofnd_bank_put() or glofnd_bank_get(). */
+glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side, const int64_t *id, int64_t n, void *rows);
+
 /* ----- between the store's own files ----- */
 
 /* E_ARGUMENT naming the field and its range. */

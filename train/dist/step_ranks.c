@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/averages.h"
 #include "method/step.h"
 #include "util/status.h"
 
