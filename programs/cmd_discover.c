@@ -150,11 +150,6 @@ static glofnd_status join_ranks(gf_error *err, discover_job *j) {
     return GLOFND_OK;
 }
 
-static void leave_ranks(discover_job *j) {
-    gf_dist_close(j->comm);
-    j->comm = NULL;
-}
-
 static glofnd_status read_source(gf_error *err, void *user, int64_t first, int64_t rows, float *x) {
     const discover_job *j = user;
     return gf_embeddings_read(err, j->set, first, rows, x);
@@ -184,13 +179,6 @@ static void name_folder(discover_job *j) {
     size_t n = strlen(j->f->out);
     while (n > 1 && j->f->out[n - 1] == '/') n--;
     snprintf(j->unit_folder, sizeof j->unit_folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->f->out);
-}
-
-/* --resume, and the result is already there: a call that was killed at its very end may have left parts. */
-static void clean_units(discover_job *j) {
-    if (!j->f->resume || !gf_discover_kind.is_result(j->f->out)) return;
-    name_folder(j);
-    gf_unit_folder_remove(j->unit_folder);
 }
 
 /* j->set is open: decides whether its rows are streamed. E_OPTION: they must be, and something else does not allow it. */
@@ -514,18 +502,6 @@ static int is_run(const char *path) {
     return gf_is_folder(path) && gf_path_join(NULL, config, path, GF_CONFIG_FILE) == GLOFND_OK && access(config, F_OK) == 0;
 }
 
-/* EMB in words, for summaries: "a.npy and 2 more"; of splits that are sources "train=a.npy test=b.npy". */
-static void name_source(discover_job *j) {
-    const gf_option_strings *split = &j->f->split;
-    const int more = j->in.paths - 1;
-    size_t used = 0;
-    if (more > 0) snprintf(j->source, sizeof j->source, "%.200s and %d more", j->in.path[0], more);
-    else if (more == 0) snprintf(j->source, sizeof j->source, "%.250s", j->in.path[0]);
-    for (int k = 0; more < 0 && k < split->count && used < sizeof j->source; k++)
-        used += (size_t)snprintf(j->source + used, sizeof j->source - used, "%s%s", k ? " " : "", split->at[k]);
-    gf_utf8_trim(j->source);
-}
-
 /* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
 static glofnd_status check_columns(gf_error *err, const discover_job *j, int columns) {
     const int names = (j->f->names && gf_names_have_columns(j->f->names, j->in.id)) ||
@@ -744,7 +720,11 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->f->out);
     if (rank_of(j) == 0) {
         const glofnd_status status = gf_output_folder_check(err, j->f->out, j->f->force, &gf_discover_kind);
-        if (status != GLOFND_OK) clean_units(j);
+        /* --resume, and the result is already there: a call that was killed at its very end may have left parts. */
+        if (status != GLOFND_OK && j->f->resume && gf_discover_kind.is_result(j->f->out)) {
+            name_folder(j);
+            gf_unit_folder_remove(j->unit_folder);
+        }
         TRY(status);
     }
     TRY(j->f->from ? load_stored(err, j) : load_rows(err, j));
@@ -1030,7 +1010,15 @@ static int run_discover(const cli_call *call, const void *flags) {
                       .page.bytes = (size_t)(1e6 * f->html_mb)};
     int code;
     if ((code = read_settings(call, f, &j)) || (code = check_flags(call, f))) return code;
-    name_source(&j);
+    /* EMB in words, for summaries: "a.npy and 2 more"; of splits that are sources "train=a.npy test=b.npy". */
+    const gf_option_strings *split = &j.f->split;
+    const int more = j.in.paths - 1;
+    size_t used = 0;
+    if (more > 0) snprintf(j.source, sizeof j.source, "%.200s and %d more", j.in.path[0], more);
+    else if (more == 0) snprintf(j.source, sizeof j.source, "%.250s", j.in.path[0]);
+    for (int k = 0; more < 0 && k < split->count && used < sizeof j.source; k++)
+        used += (size_t)snprintf(j.source + used, sizeof j.source - used, "%s%s", k ? " " : "", split->at[k]);
+    gf_utf8_trim(j.source);
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
@@ -1052,7 +1040,8 @@ static int run_discover(const cli_call *call, const void *flags) {
             gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j.unit_folder);
         else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
     }
-    leave_ranks(&j); /* waits for all ranks: one that returned earlier would end the first one before it reports */
+    /* waits for all ranks: one that returned earlier would end the first one before it reports */
+    gf_dist_close(j.comm);
     return code;
 }
 

@@ -154,19 +154,6 @@ static glofnd_status read_prompts(gf_error *err, zeroshot_set *s, const gf_datas
     return gf_prompts_classes(err, data, s->classes, &out->classes);
 }
 
-/* Opens the data and reads class names and templates: an error in the last dataset is reported before the first one runs. */
-static glofnd_status check_set(gf_error *err, zeroshot_set *s) {
-    gf_error why = {{0}};
-    gf_dataset *data = NULL;
-    gf_prompts prompts = {0};
-    glofnd_status status = gf_dataset_open(&why, s->samples.data, &data);
-    if (status == GLOFND_OK && !s->retrieval && s->scoring != GF_SCORE_JACCARD) status = read_prompts(&why, s, data, &prompts);
-    if (status == GLOFND_OK && s->retrieval) status = gf_captions_require(&why, data);
-    gf_prompts_free(&prompts);
-    gf_dataset_free(data);
-    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->data.name, why.text);
-}
-
 /* Checksum of strings in their order. */
 static uint32_t sum_of(const gf_string_list *s) {
     uint32_t sum = 0;
@@ -449,7 +436,20 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
 }
 
 static glofnd_status evaluate_zeroshot(gf_error *err, zeroshot_job *j) {
-    for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
+    for (int i = 0; i < j->sets; i++) {
+        /* Opens the data and reads class names and templates: an error in the last dataset is reported before the first one runs. */
+        zeroshot_set *s = &j->set[i];
+        gf_error why = {{0}};
+        gf_dataset *data = NULL;
+        gf_prompts prompts = {0};
+        glofnd_status status = gf_dataset_open(&why, s->samples.data, &data);
+        if (status == GLOFND_OK && !s->retrieval && s->scoring != GF_SCORE_JACCARD)
+            status = read_prompts(&why, s, data, &prompts);
+        if (status == GLOFND_OK && s->retrieval) status = gf_captions_require(&why, data);
+        gf_prompts_free(&prompts);
+        gf_dataset_free(data);
+        TRY(status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->data.name, why.text));
+    }
     const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
     TRY(encoders_open(err, &spec, &j->encoders));
     glofnd_status stored = GLOFND_OK;

@@ -200,35 +200,6 @@ static glofnd_status read_line(gf_error *err, void *user, char *line, int number
 /* 1: the values of this axis are configurations: presets or files, read before all other keys. */
 static int is_config(const sweep_axis *a) { return strcmp(a->key, "config") == 0; }
 
-/* In the order of the run's flags: files, keys for all runs, varied keys. */
-static glofnd_status configure_run(gf_error *err, const sweep_plan *p, sweep_run *r) {
-    char path[PATH_MAX];
-    TRY(gf_config_init(err, &r->config));
-    for (int i = 0; i < p->config_count; i++) TRY(gf_config_read(err, &r->config, p->config[i]));
-    for (int a = 0; a < p->vary_count; a++)
-        if (is_config(&p->vary[a])) {
-            TRY(cli_preset_file(err, r->value[a], ".cfg", path));
-            TRY(gf_config_read(err, &r->config, path));
-        }
-    for (int i = 0; i < p->set_count; i++) {
-        const char *pair = p->set[i];
-        char key[64];
-        const char *equals = strchr(pair, '=');
-        FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "set takes KEY=VALUE, not \"%.60s\"",
-                pair);
-        snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
-        TRY(gf_config_set(err, &r->config, key, equals + 1));
-    }
-    for (int a = 0; a < p->vary_count; a++)
-        if (!is_config(&p->vary[a])) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
-    TRY(gf_config_set(err, &r->config, "seed", r->seed));
-    r->resolved = r->config;
-    const glofnd_status status = gf_config_resolve(err, &r->resolved); /* errors show before the first run starts */
-    const gf_error why = *err;
-    FAIL_IF(err, status != GLOFND_OK, status, "%s cannot be trained: %.300s", r->name, why.text);
-    return gf_config_kept_epochs(err, &r->resolved, r->keep, &r->keep_count);
-}
-
 static size_t add_part(char *name, size_t used, size_t capacity, const char *key, const char *value) {
     if (used >= capacity) return used;
     const int n = snprintf(name + used, capacity - used, "%s%s-%.48s", used ? "_" : "", key, value);
@@ -247,7 +218,32 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
     const int length = snprintf(r->path, sizeof r->path, "%s/%s", p->out, r->name);
     FAIL_IF(err, used >= sizeof r->name || length < 0 || (size_t)length >= sizeof r->path, GLOFND_E_ARGUMENT,
             "the folder name of a run is too long: %.100s...", r->name);
-    TRY(configure_run(err, p, r));
+    /* In the order of the run's flags: files, keys for all runs, varied keys. */
+    char path[PATH_MAX];
+    TRY(gf_config_init(err, &r->config));
+    for (int i = 0; i < p->config_count; i++) TRY(gf_config_read(err, &r->config, p->config[i]));
+    for (int a = 0; a < p->vary_count; a++)
+        if (is_config(&p->vary[a])) {
+            TRY(cli_preset_file(err, r->value[a], ".cfg", path));
+            TRY(gf_config_read(err, &r->config, path));
+        }
+    for (int i = 0; i < p->set_count; i++) {
+        const char *pair = p->set[i];
+        char pair_key[64];
+        const char *equals = strchr(pair, '=');
+        FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof pair_key, GLOFND_E_OPTION, "set takes KEY=VALUE, not \"%.60s\"",
+                pair);
+        snprintf(pair_key, sizeof pair_key, "%.*s", (int)(equals - pair), pair);
+        TRY(gf_config_set(err, &r->config, pair_key, equals + 1));
+    }
+    for (int a = 0; a < p->vary_count; a++)
+        if (!is_config(&p->vary[a])) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
+    TRY(gf_config_set(err, &r->config, "seed", r->seed));
+    r->resolved = r->config;
+    const glofnd_status status = gf_config_resolve(err, &r->resolved); /* errors show before the first run starts */
+    const gf_error why = *err;
+    FAIL_IF(err, status != GLOFND_OK, status, "%s cannot be trained: %.300s", r->name, why.text);
+    TRY(gf_config_kept_epochs(err, &r->resolved, r->keep, &r->keep_count));
     /* Without keys that may change from one call to the next. */
     char line[1200], value[1100];
     const char *key;
@@ -825,23 +821,6 @@ static void read_tail(const char *path, char *out, size_t bytes) {
     fclose(f);
 }
 
-/* Also why: the signal that ended it, else the last message of the program in its log. */
-static void report_failed(sweeping *s, const job *j) {
-    char tail[4096], *message = NULL, *rest = tail;
-    clear_line(s);
-    if (s->eval < 0) gf_print(stderr, "glofnd %s: %s failed; see %s\n", s->plan->verb, j->run->name, j->log);
-    else gf_print(stderr, "glofnd %s: %s: eval %s failed; see %s\n", s->plan->verb, j->run->name, s->plan->eval[s->eval], j->log);
-    if (j->signal) {
-        gf_print(stderr, "    it was ended by signal %d, %s%s\n", j->signal, strsignal(j->signal),
-                 j->signal == SIGKILL ? " (the system does that when memory runs out)" : "");
-        return;
-    }
-    read_tail(j->log, tail, sizeof tail);
-    for (char *line; (line = strsep(&rest, "\n"));)
-        if (strncmp(line, "glofnd ", 7) == 0) message = line;
-    if (message) gf_print(stderr, "    %s\n", message);
-}
-
 /* 0: it cannot start yet, but will once others have gone on. A run that another process still trains, as one of a sweep that was
  * killed does until its checkpoint is written, is waited for: it continues from there. A branch waits for the checkpoint that it
  * begins with. */
@@ -891,7 +870,24 @@ static int poll_job(sweeping *s, job *j) {
     j->signal = found == j->pid && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     const int good = found == j->pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->eval >= 0 || has_model(j->run));
     j->state = good || stopped() ? JOB_DONE : JOB_FAILED;
-    if (!good && !stopped()) report_failed(s, j);
+    if (!good && !stopped()) {
+        /* Also why: the signal that ended it, else the last message of the program in its log. */
+        char tail[4096], *message = NULL, *rest = tail;
+        clear_line(s);
+        if (s->eval < 0) gf_print(stderr, "glofnd %s: %s failed; see %s\n", s->plan->verb, j->run->name, j->log);
+        else
+            gf_print(stderr, "glofnd %s: %s: eval %s failed; see %s\n", s->plan->verb, j->run->name, s->plan->eval[s->eval],
+                     j->log);
+        if (j->signal) {
+            gf_print(stderr, "    it was ended by signal %d, %s%s\n", j->signal, strsignal(j->signal),
+                     j->signal == SIGKILL ? " (the system does that when memory runs out)" : "");
+        } else {
+            read_tail(j->log, tail, sizeof tail);
+            for (char *line; (line = strsep(&rest, "\n"));)
+                if (strncmp(line, "glofnd ", 7) == 0) message = line;
+            if (message) gf_print(stderr, "    %s\n", message);
+        }
+    }
     if (good && s->eval >= 0) record_event(s, j->run, "evaluated", s->plan->eval[s->eval]);
     if (good && s->eval < 0) {
         j->run->finished = 1;
