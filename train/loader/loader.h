@@ -2,16 +2,15 @@
  *
  * The cursor is three integers (seed, epoch, step). Batch k of an epoch holds positions k*batch .. of the keyed permutation; the
  * last incomplete batch is dropped. An unreadable sample (E_FORMAT or E_IO from the dataset) is replaced by the one in the same
- * place of the next batch that is readable (loader.c), the same one for any number of ranks; ids in a batch stay different.
- * It is reported through `unreadable` and counted in its own batch, not where it was tried as a substitute. With views 0 or
- * `once` it is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if too few readable samples are left to
- * fill a batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
+ * place of the next batch that is readable (loader.c), the same one for any number of ranks; ids in a batch stay different. It is
+ * reported through `unreadable` and counted in its own batch, not where it was tried as a substitute. With views 0 or `once` it
+ * is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if too few readable samples are left to fill a
+ * batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
  *
  * One thread uses a loader; an error of gf_loader_next repeats until the next gf_loader_seek.
  *
- * loader.c has the ring of batches, its workers, and what becomes of unreadable samples; make_sample.c makes one sample; preload.c
- * reads all of them at once.
- */
+ * loader.c has the ring of batches, its workers, and what becomes of unreadable samples; make_sample.c makes one sample;
+ * preload.c reads all of them at once. */
 #pragma once
 
 #include "data/dataset.h"

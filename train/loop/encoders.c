@@ -317,8 +317,8 @@ glofnd_status gf_encoders_estimate(gf_error *err, const gf_config *c, int64_t ro
 
 /* ----- a step ----- */
 
-/* Forward or backward of all encoders: the second beside the first, where the device can do that. Locked encoders run as in evaluation.
- */
+/* Forward or backward of all encoders: the second beside the first, where the device can do that. Locked encoders run as in
+ * evaluation. */
 static glofnd_status run_encoders(gf_error *err, gf_encoders *s, int backward) {
     glofnd_status status = GLOFND_OK;
     for (int k = s->count - 1; k >= 0 && status == GLOFND_OK; k--) {

@@ -1,6 +1,5 @@
-/* encoders.h - the encoders of a run: one for two views of an image, or one for images and one for texts; what feeds them, forward and
- * backward.
- */
+/* encoders.h - the encoders of a run: one for two views of an image, or one for images and one for texts; what feeds them,
+ * forward and backward. */
 #pragma once
 
 #include "loader/loader.h"

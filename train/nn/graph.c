@@ -1,14 +1,14 @@
-/* graph.c - a net as lists (graph.h): appended by a builder, layers joined that a device does together, memory planned, pointers bound.
+/* graph.c - a net as lists (graph.h): appended by a builder, layers joined that a device does together, memory planned, pointers
+ * bound.
  *
  * Time runs through the layers: layer i works at time i forward and at 2 L - 1 - i backward. Every block knows its first and last
  * use; blocks whose times do not overlap may share bytes. Placing the largest first, each at the lowest place free over its whole
  * life, comes within a few percent of the lower bound for our nets (tests/cpu/unit_layers.c).
  *
  * Arrays that backward reads stay until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU
- * that followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which
- * is at once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum passes
- * its dy on to the summand, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient.
- */
+ * that followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is
+ * at once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum passes its
+ * dy on to the summand, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient. */
 #include "nn/graph.h"
 
 #include <stdio.h>
@@ -204,8 +204,8 @@ glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, g
 
 /* ----- layers that a device does together -------------------------------------------------------------------------- */
 
-/* Two batch norms and the sum of their outputs; the stem of ResNet; convolutions and the sums of batch norms. What only the second reads
- * of the first is then never written, nor placed in memory. */
+/* Two batch norms and the sum of their outputs; the stem of ResNet; convolutions and the sums of batch norms. What only the
+ * second reads of the first is then never written, nor placed in memory. */
 
 static int count_readers(const gf_graph *g, int value) {
     int count = value == g->features || value == g->projection;

@@ -1,9 +1,8 @@
-/* graph.h - the inside of a net, for the files of this folder. A net is lists: values (activations), layers in the order of forward, tensors (parameters and buffers), and the
- * blocks of memory they need with their lifetimes.
+/* graph.h - the inside of a net, for the files of this folder. A net is lists: values (activations), layers in the order of
+ * forward, tensors (parameters and buffers), and the blocks of memory they need with their lifetimes.
  *
  * Order of work: a builder (resnet.c) appends layers; gf_graph_ops makes the backend's ops; gf_graph_plan places every block in
- * one arena; gf_graph_bind turns offsets into pointers. After that a step only runs down the list, or up.
- */
+ * one arena; gf_graph_bind turns offsets into pointers. After that a step only runs down the list, or up. */
 #pragma once
 
 #include "nn/net.h"
@@ -104,7 +103,7 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
 /* ----- from lists to a net ----- */
 glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s);
 /* Batch norms whose output only a sum with a different batch norm reads become part of that. */
-void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
+void gf_graph_merge(gf_graph *g, const gf_nn_backend *b);
 /* Convolutions whose result a batch norm alone reads make its statistics, where the backend says that it pays. */
 void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b);
 /* 1: layer i, from which the last part of the gradient of its input comes, does a part of the backward of the batch norm before

@@ -78,9 +78,9 @@ static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
 
 /* ----- copies between the memory of a net and the host ------------------------------------------------------------- */
 
-/* On the CPU all of them are memcpy. A device keeps convolution weights as [out][height][width][in], `in` padded with zeros to the
- * channels of its input; torch has [out][in][height][width]. Both directions go through a host copy: for checkpoints and initial
- * weights, not for steps. */
+/* On the CPU all of them are memcpy. A device keeps convolution weights as [out][height][width][in], `in` padded with zeros to
+ * the channels of its input; torch has [out][in][height][width]. Both directions go through a host copy: for checkpoints and
+ * initial weights, not for steps. */
 
 /* Moves between torch's layout and the device's, both on the host. */
 static void reorder_weights(const gf_tensor *t, float *torch, float *device, int to_device) {
@@ -491,8 +491,8 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-/* The backward of layer i is done: reports the gradients that are final now, once they are a whole bucket. Where op_backward leaves
- * gradients in a format of the device, moves those of layers i and later that are not reported yet. */
+/* The backward of layer i is done: reports the gradients that are final now, once they are a whole bucket. Where op_backward
+ * leaves gradients in a format of the device, moves those of layers i and later that are not reported yet. */
 static glofnd_status report_final(gf_error *err, gf_net *n, int i) {
     const gf_sync_norm *r = n->spec.ranks;
     if (i > 0 && n->reported_from - n->final_from[i] < r->bucket) return GLOFND_OK;

@@ -1,5 +1,5 @@
-/* net_cpu.c - what nets find on the CPU: the kernels of the best instruction set it has (nn/cpu/kernels/net_kernels.h), and the backend, in
- * builds without oneDNN a stub whose every call fails with a message that names the library. */
+/* net_cpu.c - what nets find on the CPU: the kernels of the best instruction set it has (nn/cpu/kernels/net_kernels.h), and the
+ * backend, in builds without oneDNN a stub whose every call fails with a message that names the library. */
 #include <stdio.h>
 #include <string.h>
 

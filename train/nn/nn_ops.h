@@ -1,4 +1,4 @@
-/* nn_ops.h - the operations that a device provides for the nets of src/nn.
+/* nn_ops.h - the operations that a device provides for nets (net.h).
  *
  * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
  * float32. Sequences are [n][h = length][w = 1][c]. An engine belongs to one net, or to nets that share it
@@ -8,7 +8,7 @@
  *
  * A device with memory of its own (gf_nn_backend.put is set) queues work and returns; pointers in args, norms and params are then
  * the device's. Weights of convolutions lie there as [out][kernel][kernel][in], so that no layout changes between the gradient,
- * the optimizer and the convolution; src/nn turns them into torch's layout on the way in and out.
+ * the optimizer and the convolution; net.c turns them into torch's layout on the way in and out.
  *
  * Batch norm is cut where ranks would add their sums:
  *   forward   norm_sums -> (add n->sums over ranks) -> norm_finish -> norm_apply;      eval mode: norm_eval -> norm_apply

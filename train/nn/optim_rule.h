@@ -1,4 +1,4 @@
-/* optim_rule.h - the formulas of the optimizers for one number, once for all devices; src/optim and src/cuda loop over them.
+/* optim_rule.h - the formulas of the optimizers for one number, once for all devices; train/optim and nn/cuda loop over them.
  *
  * Storage is float32, arithmetic float64. `decay` is the weight decay of the tensor, 0 where it has none.
  */

@@ -35,8 +35,8 @@ glofnd_status gf_optim_norm(gf_error *err, gf_optim *o, double *norm);
 
 /* ----- rates over a training -----
  *
- * Learning rates, the weight gamma of the moving average, and the bounds of a learned temperature, as functions of the position in
- * training. Pure; epochs and steps count from 0. */
+ * Learning rates, the weight gamma of the moving average, and the bounds of a learned temperature, as functions of the position
+ * in training. Pure; epochs and steps count from 0. */
 
 /* Base rates by global batch size. */
 double gf_lr_scaled_sqrt(double rate, int64_t batch);   /* rate sqrt(batch): 0.075 is the recipe for two views of an image */

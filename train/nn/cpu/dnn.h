@@ -1,5 +1,5 @@
-/* dnn.h - the CPU as a backend of nets: engine, ops (a few oneDNN primitives each, made once), and work over threads that they share.
- */
+/* dnn.h - the CPU as a backend of nets: engine, ops (a few oneDNN primitives each, made once), and work over threads that they
+ * share. */
 #pragma once
 
 #include "nn/cpu/dnn_shim.h"
@@ -9,9 +9,9 @@
 
 /* ----- 3 x 3 convolutions: dnn_conv.c ----- */
 
-/* Stride 1, by Winograd's method with own kernels: a quarter of the multiplications. They are made in float32; where activations are
- * stored in bf16 and the CPU has AVX512-VNNI, those of forward and back_data are made of integers of 16 bits: each tile and each
- * column of weights has a scale of its own, so that the error stays below that of plain products of bf16 numbers
+/* Stride 1, by Winograd's method with own kernels: a quarter of the multiplications. They are made in float32; where activations
+ * are stored in bf16 and the CPU has AVX512-VNNI, those of forward and back_data are made of integers of 16 bits: each tile and
+ * each column of weights has a scale of its own, so that the error stays below that of plain products of bf16 numbers
  * (tests/cpu/unit_wino.c). Transforms are in nn/cpu/kernels/net_kernels.h, the matrix product is that of the loss. Results do not
  * depend on the number of threads. */
 typedef struct gf_wino {
@@ -70,7 +70,8 @@ struct gf_nn_engine {
     size_t spare_bytes;
 };
 
-/* Kind, functions, what makes it (fills op, whose engine, dnn and shape are set, and the zeroed sizes), what packs its weights. */
+/* Kind, functions, what makes it (fills op, whose engine, dnn and shape are set, and the zeroed sizes), what packs its weights.
+ */
 /* clang-format off */
 #define GF_DNN_OPS(X)                                                                                                        \
     X(CONV, conv, gf_dnn_conv_create, gf_dnn_conv_pack) X(LINEAR, linear, gf_dnn_linear_create, gf_dnn_linear_pack)          \

@@ -1,14 +1,13 @@
 /* dnn_conv.c - convolution and pooling. 3 x 3 windows of stride 1 have own kernels, the others are oneDNN's.
  *
- * Winograd's method, forward and back_data: the weights are transformed once; then every task takes a block of tiles through input
- * transform, 36 products and output transform, all in scratch of its own that stays in the second-level cache.
+ * Winograd's method, forward and back_data: the weights are transformed once; then every task takes a block of tiles through
+ * input transform, 36 products and output transform, all in scratch of its own that stays in the second-level cache.
  * back_weights: the planes of a span of tiles are made by all threads, then each product is one thread's; sums over tiles are
  * added span after span, so that nothing depends on which thread did what.
  *
- * oneDNN: weights live in torch's layout (float32). The forward primitive's own format is kept packed until they change; the
- * one of the gradient of x is often another, and is made in scratch when needed: weights change every step, so keeping it would
- * save nothing.
- */
+ * oneDNN: weights live in torch's layout (float32). The forward primitive's own format is kept packed until they change; the one
+ * of the gradient of x is often another, and is made in scratch when needed: weights change every step, so keeping it would save
+ * nothing. */
 #include "device/pair_passes.h"
 #include "nn/cpu/dnn.h"
 #include "util/parallel.h"

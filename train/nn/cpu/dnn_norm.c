@@ -1,5 +1,5 @@
-/* dnn_norm.c - work on rows over threads: batch norm, layer norm, sums, activations, copies. Blocks of rows go to the kernels; their
- * sums are added in the order of the blocks. */
+/* dnn_norm.c - work on rows over threads: batch norm, layer norm, sums, activations, copies. Blocks of rows go to the kernels;
+ * their sums are added in the order of the blocks. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* dnn_shim.c - see dnn_shim.h. oneDNN is opened at run time: the program starts where the library is missing, and says so when a network
- * is used. The program fits the major version it was compiled with. */
+/* dnn_shim.c - see dnn_shim.h. oneDNN is opened at run time: the program starts where the library is missing, and says so when a
+ * network is used. The program fits the major version it was compiled with. */
 #include "nn/cpu/dnn_shim.h"
 
 #include <pthread.h>

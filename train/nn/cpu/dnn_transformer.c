@@ -86,8 +86,8 @@ static glofnd_status find_products(gf_error *err, gf_nn_op *op, int64_t rows, gf
     return GLOFND_OK;
 }
 
-/* The products of this call, which for packed texts are made when texts of this length come for the first time; their weights, and
- * their scratch: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
+/* The products of this call, which for packed texts are made when texts of this length come for the first time; their weights,
+ * and their scratch: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
 typedef struct linear_call {
     gf_dnn_products *p;
     void *weight, *scratch;

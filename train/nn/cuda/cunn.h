@@ -24,8 +24,8 @@ extern "C" {
 
 /* ----- libraries: cuDNN and cuBLASLt, opened at run time -----
  *
- * A build with CUDA runs where they are missing, and reports that when they are needed. Functions are called through the struct, by their
- * own names. */
+ * A build with CUDA runs where they are missing, and reports that when they are needed. Functions are called through the struct,
+ * by their own names. */
 
 /* clang-format off */
 #define GF_CUDNN_FUNCTIONS(X)                                                                                          \

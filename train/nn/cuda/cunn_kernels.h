@@ -99,8 +99,8 @@ size_t gf_cunn_sums_bytes(gf_type type, int64_t rows, int64_t c);
 /* a [ca], then b [cb] = sums over the chunks of part [chunks][ca + cb]. */
 void gf_cunn_add_chunks(gf_nn_engine *s, float *a, int64_t ca, float *b, int64_t cb, const float *part, int chunks);
 
-/* Stable radix sort of positions by their keys: least significant digit first, eight bits per pass. Part of a step, and of k-means:
- * allocates nothing and does not wait. */
+/* Stable radix sort of positions by their keys: least significant digit first, eight bits per pass. Part of a step, and of
+ * k-means: allocates nothing and does not wait. */
 
 typedef struct gf_cunn_sorted { /* within scratch */
     int32_t *key, *position;    /* [count] */
@@ -115,9 +115,8 @@ gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count,
 /* ----- attention: softmax(q k' scale) v per image and head, and its gradient -----
  *
  *   cunn_attention_mma.cu  bf16 on tensor cores, heads of 32 or 64 numbers
- *   cunn_attention.cu  the rest, products and sums in float32
- *   cunn_attention.cu  one query per image: attention that pools
- *   cunn_layers.c       the op: chooses among them and splits its arrays
+ *   cunn_attention.cu      the rest, products and sums in float32; and one query per image: attention that pools
+ *   cunn_layers.c          the op: chooses among them and splits its arrays
  * No kernel keeps a matrix of queries by keys: forward goes over keys with a running maximum and sum, and stores per query the
  * logarithm of the sum; backward recomputes the weights from it. Blocks of queries sum dq, blocks of keys dk and dv, each in a
  * fixed order: no atomics, same bits every time. */

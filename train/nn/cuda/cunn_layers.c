@@ -1,4 +1,5 @@
-/* cunn_layers.c - the ops of the CUDA backend: convolution, linear layers, attention; the weights of a network in bf16; the optimizer. */
+/* cunn_layers.c - the ops of the CUDA backend: convolution, linear layers, attention; the weights of a network in bf16; the
+ * optimizer. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -283,12 +284,13 @@ glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 /* ----- convolution ----------------------------------------------------------------------------------------------- */
 
-/* Convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels,
- * or a linear layer of patches; together with a batch norm by own kernels, where that pays.
+/* Convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels, or a linear layer of
+ * patches; together with a batch norm by own kernels, where that pays.
  *
  * bf16 nets keep a bf16 copy of the float weights (packed) for the products, followed by the gradient of the weights as cuDNN
  * writes it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
- * on an H200). All copies, and all gradients, are cast in one launch (gf_cunn_pack_all). float nets use the weights themselves. */
+ * on an H200). All copies, and all gradients, are cast in one launch (gf_cunn_pack_all). float nets use the weights themselves.
+ */
 
 static int64_t weights_of(const gf_nn_shape *s) { return s->out * s->in * s->kernel * s->kernel; }
 

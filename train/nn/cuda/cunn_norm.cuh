@@ -1,4 +1,5 @@
-/* cunn_norm.cuh - shared by the kernels of batch norm: one channel from its sums, traversal of x [rows][c], passes that write, sums over all rows. */
+/* cunn_norm.cuh - shared by the kernels of batch norm: one channel from its sums, traversal of x [rows][c], passes that write,
+ * sums over all rows. */
 #pragma once
 
 #include "nn/cuda/cunn_device.cuh"

@@ -544,8 +544,8 @@ glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_pla
 
 /* ----- matrix products ------------------------------------------------------------------------------------------- */
 
-/* Products of cuBLASLt: the fastest of the algorithms that it proposes, found once per shape, as cunn_plan.c does
- * for convolutions. The choice, which is saved, is the place among the proposals. With deterministic = 2 the first one is used. */
+/* Products of cuBLASLt: the fastest of the algorithms that it proposes, found once per shape, as cunn_plan.c does for
+ * convolutions. The choice, which is saved, is the place among the proposals. With deterministic = 2 the first one is used. */
 
 enum { PRODUCT_PROPOSALS = 10, PRODUCT_RUNS = 5 };
 

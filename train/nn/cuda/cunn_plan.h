@@ -1,6 +1,5 @@
-/* cunn_plan.h - algorithms of cuDNN and cuBLASLt, chosen by timing, kept in a file: convolutions as execution plans of cuDNN, built from
- * its graph interface, and matrix products.
- */
+/* cunn_plan.h - algorithms of cuDNN and cuBLASLt, chosen by timing, kept in a file: convolutions as execution plans of cuDNN,
+ * built from its graph interface, and matrix products. */
 #pragma once
 
 #include "nn/cuda/cunn.h"

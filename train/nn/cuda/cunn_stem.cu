@@ -1,5 +1,5 @@
-/* cunn_stem.cu - convolutions of images, whose channels are few: products on tensor cores from a patch in shared memory; and together with the
- * max pooling that follows. */
+/* cunn_stem.cu - convolutions of images, whose channels are few: products on tensor cores from a patch in shared memory; and
+ * together with the max pooling that follows. */
 #include "nn/cuda/cunn_device.cuh"
 #include "nn/cuda/cunn_kernels.h"
 #include "nn/cuda/cunn_norm.cuh"

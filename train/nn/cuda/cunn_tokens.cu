@@ -1,4 +1,5 @@
-/* cunn_tokens.cu - the beginnings and the end of a sequence: embedded tokens, patches with a class or mean token, and the row that stands for all. */
+/* cunn_tokens.cu - the beginnings and the end of a sequence: embedded tokens, patches with a class or mean token, and the row
+ * that stands for all. */
 #include "nn/cuda/cunn_device.cuh"
 #include "nn/cuda/cunn_kernels.h"
 

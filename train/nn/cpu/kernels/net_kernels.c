@@ -65,7 +65,8 @@ GF_INLINE void sum_run(float *s, float *q, const gf_nn_norm *n, int64_t r0, int6
     }
 }
 
-/* The sums of forward; those of backward, by where ReLU passed: by y or, where nothing was added, by its input, which saves reading y. */
+/* The sums of forward; those of backward, by where ReLU passed: by y or, where nothing was added, by its input, which saves
+ * reading y. */
 enum { FORWARD, OPEN_ALWAYS, OPEN_BY_X, OPEN_BY_Y };
 
 GF_INLINE void sum_run_back(float *s, float *q, const gf_nn_norm *n, int64_t r0, int64_t r1, int64_t c0, int64_t c, int open,
@@ -200,8 +201,8 @@ static void mean_back_of_rows(gf_type type, void *dx, const float *dy, int64_t h
 
 /* ----- 3 x 3 convolutions -------------------------------------------------------------------------------------- */
 
-/* One vector of channels at a time: first the six (or four) columns of the tile, then the rows of what came out. Pairs of points +-p
- * share their even and odd parts. */
+/* One vector of channels at a time: first the six (or four) columns of the tile, then the rows of what came out. Pairs of points
+ * +-p share their even and odd parts. */
 
 #define IN 6 /* inputs of a tile in one direction */
 #define OUT GF_WINO_OUT

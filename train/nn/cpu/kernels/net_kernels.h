@@ -8,7 +8,7 @@
 
 /* ----- batch norm ----- */
 
-/* Batch norm, conversion, sum and mean over a block of rows: the SIMD kernels behind cpu/nn.
+/* Batch norm, conversion, sum and mean over a block of rows: the SIMD kernels behind nn/cpu.
  *
  * Rows are channels-last, [rows][c]. A kernel works on rows [r0, r1) of the arrays of a gf_nn_norm. Sums are made in float over
  * runs of few rows, which are then added in double: accurate enough for float inputs, at the speed of float. */
@@ -31,7 +31,7 @@ typedef struct gf_norm_ops {
 /* ----- rows of tokens ----- */
 
 /* Rows of tokens: layer norm, activations, softmax, and the small sums around them; the SIMD kernels behind
- * cpu/nn.
+ * nn/cpu.
  *
  * Rows may have any length. All arithmetic is float32, whatever type the arrays have. */
 

@@ -1,4 +1,5 @@
-/* cunn_conv1x1.cu - 1 x 1 convolutions as products [rows][sum] x [sum][columns] on Hopper, with batch norm in the epilogue. sm_90a only.
+/* cunn_conv1x1.cu - 1 x 1 convolutions as products [rows][sum] x [sum][columns] on Hopper, with batch norm in the epilogue.
+ * sm_90a only.
  *
  * A thread block keeps the weights of BN columns in shared memory and walks over tiles of 128 rows. One warp fetches, 128 rows of
  * 64 numbers at a time (a slot of 16 KB with the 128-byte swizzle), all operands through one ring in the order of their use; two

@@ -1,5 +1,5 @@
-/* cunn_epilogue.cuh - shared by the convolutions of Hopper that have batch norm in their epilogue: numbers in registers, and the block that
- * adds up the sums of all. */
+/* cunn_epilogue.cuh - shared by the convolutions of Hopper that have batch norm in their epilogue: numbers in registers, and the
+ * block that adds up the sums of all. */
 #pragma once
 
 #include "cuda/sm90/tile_wgmma.cuh"
