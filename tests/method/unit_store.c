@@ -15,8 +15,8 @@ static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store 
 TEST_WITH(test_create_refuses, fixture_open, fixture_close) {
     fixture *f = *state;
     const glofnd_store_spec bad[] = {
-        {sizeof *bad - 8, 10, 0, NULL},    {SIZE_MAX, 10, 0, NULL}, {0, 10, 0, NULL},
-        {sizeof *bad, 0, 0, NULL},         {sizeof *bad, -5, 0, NULL},     {sizeof *bad, ((int64_t)1 << 40) + 1, 0, NULL},
+        {sizeof *bad - 8, 10, 0, NULL},    {SIZE_MAX, 10, 0, NULL},    {0, 10, 0, NULL},
+        {sizeof *bad, 0, 0, NULL},         {sizeof *bad, -5, 0, NULL}, {sizeof *bad, ((int64_t)1 << 40) + 1, 0, NULL},
         {sizeof *bad, INT64_MAX, 0, NULL}, {sizeof *bad, 10, -4, NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         glofnd_store *s = (glofnd_store *)(uintptr_t)bad;
