@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Decisions of `glofnd discover` against planted truth, beside cleanlab and scikit-learn where they are installed.
+
+    tools/curation_truth.py [--glofnd build/glofnd] [--draws 3] [--peers] [NAME=EMB.npy,LABELS.npy ...]
+
+Without NAME: Fashion-MNIST of Debian's package dataset-fashion-mnist, as 64 principal components of its pixels. Planted, with the seed of each draw:
+  labels      200 of them changed, to any class (uniform) or to one of the two most similar classes (similar)
+  duplicates  300 rows twice, the copy with noise of 1/30 of its length
+  outliers    100 rows of random directions; and the same, each twice
+Prints a table in Markdown: average precision of label issues, recall of planted duplicates and the least similarity of a removed row to the row that is kept for it,
+area under the ROC curve of outliers, seconds. Needs NumPy.
+"""
+
+import argparse
+import glob
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+CHANGED, COPIES, ALONE = 200, 300, 100
+
+
+def fashion():
+    path = next(iter(glob.glob("/usr/share/**/train-images-idx3-ubyte*", recursive=True)), None)
+    if path is None:
+        sys.exit("Fashion-MNIST is not there: apt-get install dataset-fashion-mnist, or give NAME=EMB.npy,LABELS.npy")
+    read = gzip.open if path.endswith(".gz") else open
+    with read(path) as images, read(path.replace("images-idx3", "labels-idx1")) as labels:
+        x = np.frombuffer(images.read(), np.uint8, offset=16).reshape(-1, 784).astype(np.float32) / 255
+        y = np.frombuffer(labels.read(), np.uint8, offset=8).astype(np.int32)
+    x -= x.mean(0)
+    _, axes = np.linalg.eigh(x.T @ x / len(x))
+    return (x @ axes[:, -64:]).astype(np.float32), y
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def average_precision(score, truth):
+    hit = truth[np.argsort(-score, kind="stable")]
+    return float((np.cumsum(hit)[hit] / (np.flatnonzero(hit) + 1)).mean())
+
+
+def area(score, truth):
+    """Of the ROC curve; equal scores count half."""
+    values, place, count = np.unique(score, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[place]
+    yes = int(truth.sum())
+    return float((rank[truth].sum() - yes * (yes + 1) / 2) / (yes * (len(truth) - yes)))
+
+
+def change_labels(x, y, seed, kind):
+    rng, classes, z = np.random.default_rng(seed), int(y.max()) + 1, y.copy()
+    rows = rng.choice(len(y), CHANGED, replace=False)
+    if kind == "uniform":
+        z[rows] = (y[rows] + rng.integers(1, classes, CHANGED)) % classes
+    else:
+        centre = unit(np.stack([unit(x)[y == k].mean(0) for k in range(classes)]))
+        near = (centre @ centre.T - 9 * np.eye(classes)).argsort(1)[:, -2:]
+        z[rows] = near[y[rows], rng.integers(0, 2, CHANGED)]
+    truth = np.zeros(len(y), bool)
+    truth[rows] = True
+    return z.astype(np.int32), truth
+
+
+class Program:
+    def __init__(self, path, folder):
+        self.path, self.folder = path, folder
+
+    def __call__(self, x, *flags, labels=None):
+        emb, out = os.path.join(self.folder, "x.npy"), os.path.join(self.folder, "out")
+        np.save(emb, x)
+        words = [self.path, "discover", emb, "--out", out, "--force", "--quiet", *flags]
+        if labels is not None:
+            np.save(os.path.join(self.folder, "y.npy"), labels)
+            words += ["--labels", os.path.join(self.folder, "y.npy")]
+        begun = time.time()
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        return time.time() - begun
+
+    def table(self, name):
+        with open(os.path.join(self.folder, "out", name)) as lines:
+            head, *rows = (line.rstrip("\n").split("\t") for line in lines)
+        return {key: [row[k] for row in rows] for k, key in enumerate(head)}
+
+
+def label_issues(program, x, y, seed, kind):
+    z, truth = change_labels(x, y, seed, kind)
+    seconds = program(x, "--k", "10", labels=z)
+    found = program.table("label_issues.tsv")
+    score = np.full(len(y), -1.0)
+    score[np.array(found["row"], int)] = np.array(found["score"], float)
+    return average_precision(score, truth), seconds
+
+
+def cleanlab_issues(x, y, seed, kind):
+    from cleanlab.rank import get_label_quality_scores
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    z, truth = change_labels(x, y, seed, kind)
+    begun = time.time()
+    shares = cross_val_predict(LogisticRegression(max_iter=200), x, z, cv=3, method="predict_proba")
+    score = 1 - get_label_quality_scores(z, shares, method="self_confidence")
+    return average_precision(score, truth), time.time() - begun
+
+
+def duplicates(program, x, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.choice(len(x), COPIES, replace=False)
+    noise = rng.normal(size=(COPIES, x.shape[1]))
+    copies = x[rows] + np.linalg.norm(x[rows], axis=1, keepdims=True) * unit(noise) / 30
+    both = np.concatenate([x, copies]).astype(np.float32)
+    seconds = program(both, "--k", "10", "--dup", "0.999")
+    gone = program.table("remove.tsv")
+    row, kept = np.array(gone["row"], int), np.array(gone["kept"], int)
+    least = (unit(both)[row] * unit(both)[kept]).sum(1).min()
+    return float(np.isin(np.arange(len(x), len(both)), row).mean()), float(least), seconds
+
+
+def outliers(program, x, seed, times):
+    rng = np.random.default_rng(seed)
+    strange = unit(rng.normal(size=(ALONE, x.shape[1]))) * np.linalg.norm(x, axis=1).mean()
+    both = np.concatenate([x] + [strange] * times).astype(np.float32)
+    seconds = program(both, "--k", "10", "--outliers", str(len(both)))
+    found = program.table("outliers.tsv")
+    score = np.zeros(len(both))
+    score[np.array(found["row"], int)] = -np.array(found["score"], float)
+    return area(score, np.arange(len(both)) >= len(x)), seconds
+
+
+def peers_outliers(x, seed, times):
+    from sklearn.neighbors import LocalOutlierFactor
+    rng = np.random.default_rng(seed)
+    strange = unit(rng.normal(size=(ALONE, x.shape[1]))) * np.linalg.norm(x, axis=1).mean()
+    both = unit(np.concatenate([x] + [strange] * times)).astype(np.float32)
+    begun = time.time()
+    factor = LocalOutlierFactor(n_neighbors=10).fit(both)
+    return area(-factor.negative_outlier_factor_, np.arange(len(both)) >= len(x)), time.time() - begun
+
+
+def row(name, what, tool, values, digits=3):
+    values = np.array(values, float)
+    std = f" ({values[:, 0].std(ddof=1):.{digits}f})" if len(values) > 1 else ""
+    print(f"| {name} | {what} | {tool} | {values[:, 0].mean():.{digits}f}{std} | {values[:, -1].mean():.1f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="*", metavar="NAME=EMB.npy,LABELS.npy")
+    parser.add_argument("--glofnd", default="build/glofnd")
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--peers", action="store_true", help="also cleanlab with cross-validated logistic regression, and scikit-learn")
+    asked = parser.parse_args()
+    sets = [("Fashion-MNIST, PCA 64", *fashion())] if not asked.data else []
+    for word in asked.data:
+        name, _, files = word.partition("=")
+        emb, _, labels = files.partition(",")
+        sets.append((name, np.load(emb).astype(np.float32), np.load(labels).astype(np.int32)))
+    print("| data | planted | tool | mean (std) | s |\n|---|---|---|--:|--:|")
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(asked.glofnd, folder)
+        seeds = range(asked.draws)
+        for name, x, y in sets:
+            for kind in ("uniform", "similar"):
+                row(name, f"labels, {kind}: average precision", "glofnd", [label_issues(program, x, y, s, kind) for s in seeds])
+                if asked.peers:
+                    row(name, f"labels, {kind}: average precision", "cleanlab, logistic regression",
+                        [cleanlab_issues(x, y, s, kind) for s in seeds])
+            copies = [duplicates(program, x, s) for s in seeds]
+            row(name, "duplicates: recall", "glofnd", copies)
+            row(name, "duplicates: least similarity of a removed row to its kept one (limit 0.999)", "glofnd", [c[1:] for c in copies], 6)
+            for times, word in ((1, "once"), (2, "each twice")):
+                row(name, f"outliers, {word}: area under the curve", "glofnd", [outliers(program, x, s, times) for s in seeds])
+                if asked.peers:
+                    row(name, f"outliers, {word}: area under the curve", "scikit-learn LOF", [peers_outliers(x, s, times) for s in seeds])
+
+
+if __name__ == "__main__":
+    main()
