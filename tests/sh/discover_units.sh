@@ -139,7 +139,7 @@ for name, rows in (("sparse.npy", 30000000), ("vast.npy", 2000000000)):
         f.truncate(128 + rows * 1024)
 PY
 if [ -s sparse.npy ]; then
-    timeout -s INT -k 30 1 "$glofnd" discover sparse.npy --k 1 --memory 1 --out z > out 2> err
+    timeout -s INT -k 60 3 "$glofnd" discover sparse.npy --k 1 --memory 1 --out z > out 2> err
     grep -q "stopped; nothing is written" err || fail "a signal in the first pass: $(cat err)"
     [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
     expect 1 "of memory, this machine has" discover vast.npy --k 1 --out z
