@@ -95,7 +95,7 @@ typedef struct glofnd_discovery glofnd_discovery; /* a result */
 GLOFND_API glofnd_status glofnd_discover(const glofnd_discover_spec *spec, glofnd_discovery **out, char *why, size_t why_bytes);
 GLOFND_API void glofnd_discovery_free(glofnd_discovery *r); /* NULL is fine */
 
-/* The result as arrays. They belong to it and live as long. Rows that were left out have NaN, -1 and 0. */
+/* The result as arrays. They belong to it and live as long. Similarities are within [-1, 1]. Rows that were left out have NaN, -1 and 0. */
 typedef struct glofnd_discovery_arrays {
     size_t size;                      /* set by the caller: sizeof(glofnd_discovery_arrays) */
     int64_t n, top;                   /* rows; columns of neighbour and similarity */

@@ -105,9 +105,12 @@ static size_t lay(const glofnd_discovery *x, int64_t duplicates, char *base, arr
     return at.used;
 }
 
+/* Rounding may take the cosine of equal rows beyond 1. */
+static float cosine(float x) { return fmaxf(-1.0f, fminf(x, 1.0f)); }
+
 static void put_duplicate(const glofnd_discovery *x, arrays *a, int64_t at, int64_t i, int64_t j, float similarity) {
     a->dup_a[at] = x->d.good[i], a->dup_b[at] = x->d.good[j];
-    a->dup_similarity[at] = similarity;
+    a->dup_similarity[at] = cosine(similarity);
     a->dup_exact[at] = (uint8_t)gf_discover_exact(&x->d, &x->r, i, j);
 }
 
@@ -176,14 +179,14 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         a.component[row] = x->r.parts.of[i], a.group[row] = x->r.groups.of[i];
         for (int64_t k = 0; k < top && f->other[i * top + k] >= 0; k++)
             a.neighbour[row * top + k] = x->d.good[f->other[i * top + k]],
-                                    a.similarity[row * top + k] = f->similarity[i * top + k];
+                                    a.similarity[row * top + k] = cosine(f->similarity[i * top + k]);
     }
     for (int64_t c = 0; c < x->d.n * f->below; c++) a.negative[c] = -1, a.negative_similarity[c] = NAN;
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t k = 0; k < f->below && f->below_other[i * f->below + k] >= 0; k++) {
             const int64_t cell = x->d.good[i] * f->below + k;
             a.negative[cell] = x->d.good[f->below_other[i * f->below + k]];
-            a.negative_similarity[cell] = f->below_similarity[i * f->below + k];
+            a.negative_similarity[cell] = cosine(f->below_similarity[i * f->below + k]);
         }
     /* Positions ascend with rows, so the listed pairs are in the order of rows. */
     int64_t ties = 0, n = 0, row = 0;
@@ -193,7 +196,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
             if (!gf_discover_listed(&x->r, i, k, &ties)) continue;
             const int32_t other = f->other[i * f->top + k];
             a.other[n] = x->d.good[other];
-            a.pair_similarity[n] = f->similarity[i * f->top + k];
+            a.pair_similarity[n] = cosine(f->similarity[i * f->top + k]);
             a.pair_mutual[n++] = f->similarity[i * f->top + k] > f->lambda[other];
         }
     }
