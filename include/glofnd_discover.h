@@ -83,8 +83,8 @@ typedef struct glofnd_discover_spec {
     int (*progress)(void *user, double share);
     void *user;
     glofnd_embeddings *files; /* NULL, or: the rows are these. n, dim, x, stride and dtype are 0 then */
-    int64_t negatives;        /* also the most similar others that are not above the threshold: so many of each row, at most 64 */
-    int64_t approx;           /* 0, or: compare a row only with those of so many nearest cells. On the CPU */
+    int64_t negatives;        /* hard negatives to list per row: the most similar others not above its threshold; at most 64 */
+    int64_t approx;           /* cells of rows that a row is compared with; 0: all rows. On the CPU */
     int32_t only_duplicates;  /* 1: nothing but duplicates, without comparing all pairs; alpha and k do not count. On the CPU */
 } glofnd_discover_spec;
 

@@ -230,7 +230,7 @@ TEST(outliers_have_the_least_similar_neighbours_that_are_no_duplicates) {
         if (less == r.f.n / 4) lower = loneliness(i);
         if (less == r.f.n - (r.f.n + 3) / 4) upper = loneliness(i);
     }
-    assert_true(fabs(x.outlier_limit - (lower - 1.5 * (upper - lower))) < 1e-5);
+    assert_true(fabs(x.outlier_limit - (lower - 1.5 * (upper - lower))) < 1e-6);
     for (int i = 0; i < r.f.n; i++) found += loneliness(i) < x.outlier_limit;
     assert_int_equal(x.outliers_found, found);
     assert_int_equal(x.outliers, 50);
