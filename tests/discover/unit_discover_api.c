@@ -216,8 +216,10 @@ TEST(decisions_are_those_of_the_folder) {
     assert_true(d.keep > 4 && d.keep < N && first_keep > 4 && d.keep + d.duplicates + d.bad == N);
     assert_int_equal(d.samples, 4);
     assert_true(d.leaks > 0 && d.leak[1] > 0 && d.leak[2] > 0);
+    int64_t stay = 0;
     for (int64_t i = 0; i < N; i++) {
         const int32_t kept = d.kept[i];
+        stay += kept == i;
         assert_int_equal(kept < 0, v.kind[i] != 0);
         if (kept < 0 || kept == i) continue;
         assert_int_equal(d.kept[kept], kept);
@@ -225,6 +227,7 @@ TEST(decisions_are_those_of_the_folder) {
         assert_true(kept < N / 2 || i >= N / 2); /* not for a row of a later split */
         if ((kept < N / 2) == (i < N / 2)) assert_true(kept > i);
     }
+    assert_int_equal(stay, d.keep);
     for (int64_t k = 0; k < d.leaks; k++) assert_true((d.leak_a[k] < N / 2) != (d.leak_b[k] < N / 2));
     for (int64_t k = 1; k < d.issues; k++) assert_true(d.issue_score[k] <= d.issue_score[k - 1]);
     for (int64_t k = 1; k < d.outliers; k++) assert_true(d.outlier_score[k] >= d.outlier_score[k - 1]);
