@@ -131,6 +131,114 @@ TEST(cifar100_is_read) {
     gf_dataset_free(d);
 }
 
+/* ----- IDX ----- */
+
+/* `n` images of 3 rows and 2 columns, or n labels: byte k is k, label k is k % classes. Returns the bytes. */
+static size_t idx_bytes(uint8_t *out, int axes, int n, int classes) {
+    const uint8_t head[16] = {0, 0, 8, (uint8_t)axes, 0, 0, 0, (uint8_t)n, 0, 0, 0, 3, 0, 0, 0, 2};
+    const size_t begin = axes == 3 ? 16 : 8, each = axes == 3 ? 6 : 1;
+    memcpy(out, head, begin);
+    for (size_t k = 0; k < (size_t)n * each; k++) out[begin + k] = (uint8_t)(axes == 3 ? k : k % (size_t)classes);
+    return begin + (size_t)n * each;
+}
+
+static void write_idx(const char *name, int axes, int n, int classes) {
+    uint8_t bytes[256];
+    scratch_write(&box, name, bytes, idx_bytes(bytes, axes, n, classes));
+}
+
+/* The same as a gzip file of one stored block. */
+static void write_idx_packed(const char *name, int axes, int n, int classes) {
+    uint8_t out[300] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1}, *p = out + 15;
+    const size_t size = idx_bytes(p, axes, n, classes);
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    out[11] = (uint8_t)size, out[12] = (uint8_t)(size >> 8), out[13] = (uint8_t)~size, out[14] = (uint8_t)(~size >> 8);
+    for (int k = 0; k < 4; k++)
+        p[size + (size_t)k] = (uint8_t)(~crc >> 8 * k), p[size + 4 + (size_t)k] = (uint8_t)(size >> 8 * k);
+    scratch_write(&box, name, out, size + 23);
+}
+
+TEST(idx_files_are_read) {
+    write_idx("idx/train-images-idx3-ubyte", 3, 12, 0);
+    write_idx("idx/train-labels-idx1-ubyte", 1, 12, 10);
+    write_idx_packed("idx/t10k-images-idx3-ubyte.gz", 3, 5, 0);
+    write_idx_packed("idx/t10k-labels-idx1-ubyte.gz", 1, 5, 10);
+    gf_dataset *d = open_spec("fashion_mnist:%/idx");
+    const gf_dataset_info info = gf_dataset_describe(d);
+    assert_int_equal(info.n, 12);
+    assert_int_equal(info.classes, 10);
+    assert_int_equal(info.width, 2);
+    assert_int_equal(info.height, 3);
+    assert_string_equal(gf_dataset_class(d, 9), "Ankle boot");
+    expect_sample(d, 11, "fashion_mnist train #11", 1, 66);
+    gf_sample s = {0};
+    assert_int_equal(gf_dataset_read(NULL, d, 1, 0, &s), GLOFND_OK);
+    for (int k = 0; k < 18; k++) assert_int_equal(s.image.rgb[k], 6 + k / 3);
+    gf_sample_free(&s);
+    char test[600];
+    assert_int_equal(gf_dataset_test_spec(d, test, sizeof test), 1);
+    gf_dataset_free(d);
+    assert_string_equal(test, spec_of("fashion_mnist:%/idx?split=test"));
+    d = open_spec("mnist:%/idx?split=test");
+    assert_int_equal(gf_dataset_describe(d).n, 5);
+    assert_null(gf_dataset_class(d, 0));
+    expect_sample(d, 4, "mnist test #4", 4, 24);
+    gf_dataset_free(d);
+}
+
+TEST(sets_of_emnist_are_chosen_and_upright) {
+    write_idx("em/gzip/emnist-letters-train-images-idx3-ubyte", 3, 2, 0);
+    write_idx("em/gzip/emnist-letters-train-labels-idx1-ubyte", 1, 2, 2);
+    write_idx("em/gzip/emnist-digits-train-images-idx3-ubyte", 3, 1, 0);
+    refused("mnist:%/em", GLOFND_E_OPTION, "'digits' and 'letters'; choose one by ?set=NAME");
+    refused("mnist:%/em?set=nothing", GLOFND_E_IO, "has no emnist-nothing-train-images-idx3-ubyte");
+    gf_dataset *d = open_spec("mnist:%/em?set=letters");
+    const uint8_t upright[6] = {0, 2, 4, 1, 3, 5}; /* 2 rows of 3: the file has columns before rows */
+    gf_sample s = {0};
+    assert_int_equal(gf_dataset_read(NULL, d, 0, 0, &s), GLOFND_OK);
+    assert_int_equal(s.image.width, 3);
+    for (int k = 0; k < 18; k++) assert_int_equal(s.image.rgb[k], upright[k / 3]);
+    gf_sample_free(&s);
+    expect_sample(d, 1, "emnist letters train #1", 1, 6);
+    gf_dataset_free(d);
+    d = open_spec("mnist:%/em?set=digits");
+    assert_int_equal(gf_dataset_describe(d).classes, 0);
+    assert_non_null(strstr(gf_dataset_note(d), "no labels"));
+    gf_dataset_free(d);
+}
+
+TEST(wrong_idx_files_are_refused) {
+    uint8_t bytes[256];
+    const size_t n = idx_bytes(bytes, 3, 4, 0);
+    refused("mnist:%/nowhere", GLOFND_E_IO, "nowhere' is not a folder that can be read");
+    scratch_text(&box, "noidx/readme", "x");
+    refused("mnist:%/noidx", GLOFND_E_IO, "has no train-images-idx3-ubyte");
+    refused("mnist:%/noidx?split=val", GLOFND_E_OPTION, "train or test");
+    scratch_write(&box, "badidx/train-images-idx3-ubyte", bytes, n - 1);
+    refused("mnist:%/badidx", GLOFND_E_FORMAT, "expected 40 for 4 images");
+    scratch_write(&box, "badidx/train-images-idx3-ubyte", bytes, 15);
+    refused("mnist:%/badidx", GLOFND_E_FORMAT, "has 15 bytes");
+    memset(bytes + 4, 0xff, 12);
+    scratch_write(&box, "badidx/train-images-idx3-ubyte", bytes, n);
+    refused("mnist:%/badidx", GLOFND_E_FORMAT, "which no such data set has");
+    bytes[2] = 13;
+    scratch_write(&box, "badidx/train-images-idx3-ubyte", bytes, n);
+    refused("mnist:%/badidx", GLOFND_E_FORMAT, "begins with 00000d03");
+    write_idx("badidx/train-images-idx3-ubyte", 3, 4, 0);
+    write_idx("badidx/train-labels-idx1-ubyte", 1, 3, 10);
+    refused("mnist:%/badidx", GLOFND_E_FORMAT, "has 3 labels for 4 images");
+    memset(bytes, 0xff, 64); /* as gzip: a size that no such file unpacks to */
+    scratch_write(&box, "badidx/t10k-images-idx3-ubyte.gz", bytes, 64);
+    refused("mnist:%/badidx?split=test", GLOFND_E_FORMAT, "unpacks to 4294967295 bytes");
+    bytes[61] = bytes[62] = bytes[63] = 0;
+    scratch_write(&box, "badidx/t10k-images-idx3-ubyte.gz", bytes, 64);
+    refused("mnist:%/badidx?split=test", GLOFND_E_FORMAT, "do not unpack");
+}
+
 TEST(wrong_cifar_files_are_refused) {
     refused("cifar10:%/nowhere", GLOFND_E_IO, "nowhere' is not a folder that can be read");
     assert_int_equal(mkdir(scratch_path(&box, "bare"), 0777), 0);

@@ -16,8 +16,9 @@
 #include "io/file.h"
 #include "util/text.h"
 
-static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
-                                                   &gf_format_wds,    &gf_format_list,    &gf_format_csv};
+static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100,
+                                                   &gf_format_folder, &gf_format_wds,     &gf_format_list,
+                                                   &gf_format_csv,    &gf_format_mnist,   &gf_format_fashion_mnist};
 
 /* The format of this name; or a message with all names, and the one that is most like it. */
 static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {

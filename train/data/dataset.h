@@ -26,7 +26,8 @@ typedef struct gf_sample { /* result of one read; memory belongs to the sample a
 } gf_sample;
 
 typedef struct gf_dataset_info {
-    const char *format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list"; or a name of official/official.c */
+    const char *
+        format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list", "mnist" ...; or a name of official/official.c */
     int64_t n;
     int32_t classes; /* 0: no labels */
     int has_text;
@@ -46,6 +47,7 @@ typedef struct gf_sizes {          /* image sizes by the headers */
 
 /* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test: others; captions=class
  * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100), ?captions=1 "a photo of a CLASS." ...
+ * mnist:DIR  fashion_mnist:DIR  the IDX files, also packed by gzip; ?split=test, ?set=letters (EMNIST)
  * folder:DIR            class folders, or flat; ?classes=FILE takes a subset of classes, ?split=test reads DIR/test or DIR/val;
  *                       default DIR/train if there is one; ?split=all: DIR itself
  * wds:GLOB_OR_BRACES    WebDataset tars (key.jpg|.jpeg|.png, .txt, .cls, .json); an index is kept beside them

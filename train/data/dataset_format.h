@@ -50,7 +50,7 @@ struct gf_dataset {
 static inline int64_t gf_dataset_row(const gf_dataset *d, int64_t i) { return d->rows ? d->rows[i] : i; }
 
 extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_cifar100, gf_format_folder, gf_format_wds,
-    gf_format_list, gf_format_csv;
+    gf_format_list, gf_format_csv, gf_format_mnist, gf_format_fashion_mnist;
 
 /* ----- a part of a dataset, whatever its format: formats/subset.c ----- */
 

@@ -146,7 +146,8 @@ static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
 
 glofnd_status gf_keys_check_pictures(gf_error *err, const gf_dataset *d, const char *spec, const char *before) {
     const char *format = gf_dataset_describe(d).format;
-    const int numbered = strcmp(format, "shapes") == 0 || strcmp(format, "cifar10") == 0 || strcmp(format, "cifar100") == 0;
+    const int numbered = strcmp(format, "shapes") == 0 || strcmp(format, "cifar10") == 0 || strcmp(format, "cifar100") == 0 ||
+                         strcmp(format, "mnist") == 0 || strcmp(format, "fashion_mnist") == 0;
     gf_dataset *old = NULL;
     if (!numbered || strcmp(spec, before) == 0) return GLOFND_OK;
     if (gf_dataset_open(NULL, before, &old) != GLOFND_OK) return GLOFND_OK;

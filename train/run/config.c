@@ -54,7 +54,7 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
     { FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text) }
 
 static const gf_option rows[] = {
-    TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
+    TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, mnist:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
     TEXT(init, "safetensors file with the initial weights"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "all random numbers follow from it"),
