@@ -36,7 +36,12 @@ def __getattr__(name: str) -> Any:
     if name in ("discover", "leaks", "Discovery"):
         return getattr(importlib.import_module("._discover", __name__), name)
     if name in _LAYERS:
-        return importlib.import_module("." + name, __name__)
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as missing:  # hasattr(), help() and inspect ask for every name
+            if missing.name is None or missing.name.split(".")[0] != name:
+                raise
+            raise AttributeError(f"glofnd.{name} needs {name}, which is not installed: pip install {name}") from missing
     raise AttributeError(f"module 'glofnd' has no attribute {name!r}")
 
 

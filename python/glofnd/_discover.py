@@ -23,7 +23,9 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._embeddings import Files, index_of, labels_of, matrix_of, names_of, paths_of, refuse_another_order, rows_of
+from ._embeddings import (
+    Files, index_of, is_dataset, labels_of, matrix_of, names_of, paths_of, refuse_another_order, rows_of, table_of, titles_of,
+)
 from ._lib import ArgumentError, c_text, library
 
 __all__ = ["Discovery", "discover", "leaks"]
@@ -506,6 +508,19 @@ def _splits(splits: Any) -> list[tuple[str, int, int]]:
     return out
 
 
+def _of_table(x: Any, paths: Optional[list[str]], asked: dict[str, str], names: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
+    """Embeddings, names, labels and names of classes: of the columns of a table, or as given."""
+    if paths is not None or (not asked and not is_dataset(x)):
+        return x, names, labels, None
+    if titles_of(x) is None or "tensor" in asked:
+        raise ArgumentError(f"{', '.join('label_column' if key == 'label' else key for key in asked)}: for "
+                            f"{'.safetensors files' if 'tensor' in asked else 'files and tables with columns'}; the embeddings are a {type(x).__name__}")
+    table = table_of(x, asked.get("column"), asked.get("id"), asked.get("label"))
+    index = index_of(x) if table.names is None and names is None else table.names
+    return (table.embeddings, index if names is None else names, table.labels if "label" in asked else labels,
+            table.classes if "label" in asked else None)
+
+
 def leaks(*parts: Any, duplicates: Union[float, str] = 0.98, names: Optional[Iterable[str]] = None, **options: Any) -> Discovery:
     """Splits that share samples: rows of one that have a duplicate in another. The result has `splits`, `split_leaks` and leaks().
 
@@ -524,12 +539,18 @@ def leaks(*parts: Any, duplicates: Union[float, str] = 0.98, names: Optional[Ite
     elif files:
         raise ArgumentError("some splits are files and others are arrays; give all of them in one way")
     else:
-        arrays = [matrix_of(part) for part in parts]
+        tables = [_of_table(part, None, columns, None, None) for part in parts]
+        arrays = [matrix_of(table[0]) for table in tables]
         counts, rows = [len(x) for x in arrays], np.concatenate(arrays)
+        texts = [names_of(table[1], len(x)) or [] for table, x in zip(tables, arrays)]
+        options = {key: value for key, value in options.items() if key not in columns}
+        if all(texts):
+            options["row_names"] = [name for part in texts for name in part]
     ends = np.cumsum(counts).tolist()
     if "alpha" not in options and "k" not in options and not options.get("only_duplicates"):
         options["only_duplicates"] = True
-    return discover(rows, duplicates=duplicates, splits={name: (end - n, end) for name, n, end in zip(titles, counts, ends)}, **options)
+    return discover(rows, duplicates=duplicates, names=options.pop("row_names", None),
+                    splits={name: (end - n, end) for name, n, end in zip(titles, counts, ends)}, **options)
 
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
@@ -545,8 +566,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
                 Parquet, .csv and .tsv, a folder of them, a pattern ("emb_{000..099}.npy", "a/*.parquet"); a .npz or a file of
                 torch.save() with one matrix. float32, float16 and bfloat16 are read as they are; rows that are null, not finite
                 or zero are left out: bad_rows
-    column, id, label_column    of Parquet files and tables: the column of embeddings, of names, of labels; without them the
-                only one that fits, and no labels. tensor: of .safetensors files
+    column, id, label_column    of files and tables (pandas, polars, pyarrow, datasets of Hugging Face, a dictionary): the column of
+                embeddings, of names, of labels; without them the only one that fits, and no labels. tensor: of .safetensors files
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
     labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
     names       [samples] texts for tables and files; None: the index of a table or column of pandas, if it has texts or a title
@@ -577,10 +598,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     similarity = _similarity(duplicates)
     paths = paths_of(embeddings)
     asked = {key: text for key, text in (("column", column), ("id", id), ("label", label_column), ("tensor", tensor)) if text is not None}
-    if asked and paths is None:
-        raise ArgumentError("column, id, label_column and tensor are those of files; the embeddings are no paths of such")
     if label_column is not None and labels is not None:
         raise ArgumentError("labels and label_column exclude each other")
+    embeddings, names, labels, titles = _of_table(embeddings, paths, asked, names, labels)
     refuse_another_order("labels", embeddings, labels)
     refuse_another_order("names", embeddings, names)
     rows: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
@@ -589,6 +609,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     elif names is None:
         names = index_of(embeddings)
     label, classes = labels_of(labels, rows.n)
+    classes = titles or classes
     texts = names_of(names, rows.n)
     if alpha is None and k is None and not only_duplicates:
         alpha = 0.01

@@ -301,6 +301,80 @@ def _of_polars(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
+# ----- tables -----------------------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """What a table has of its rows: embeddings, and names, labels and the names of classes where they were asked for."""
+
+    embeddings: Any
+    names: Any
+    labels: Any
+    classes: Optional[list[str]]
+
+
+def is_dataset(x: Any) -> bool:
+    """A dataset of Hugging Face in memory or on disk, not one that is streamed and not a dictionary of splits."""
+    return _is_of(x, "datasets") and hasattr(x, "select_columns") and hasattr(x, "__len__") and isinstance(x.column_names, list)
+
+
+def titles_of(x: Any) -> Optional[list[Any]]:
+    """The titles of the columns of a table; None: it is no table."""
+    if is_dataset(x):
+        return x.column_names
+    if _is_of(x, "pandas") and hasattr(x, "columns") or _is_of(x, "polars") and hasattr(x, "get_columns"):
+        return list(x.columns)
+    if _is_of(x, "pyarrow") and hasattr(x, "column_names"):
+        return list(x.column_names)
+    return list(x) if isinstance(x, dict) else None
+
+
+def _has_vectors(values: Any) -> bool:
+    """A column of lists of numbers, by its type or by its first value."""
+    kind = getattr(values, "type", None)
+    if kind is not None:  # pyarrow
+        storage = getattr(kind, "storage_type", kind)
+        return _is_number(getattr(storage, "value_type", ""))
+    if getattr(values, "ndim", 1) == 2:
+        return True
+    for value in values:
+        if not _is_null(value):
+            return np.ndim(value) == 1 and np.asarray(value[:1]).dtype.kind in "fiu"
+    return False
+
+
+def table_of(x: Any, column: Optional[str], id: Optional[str], label: Optional[str]) -> Table:  # noqa: A002
+    """The columns of a table by their titles. Without `column`: the only one of vectors; else all that remain are numbers."""
+    titles = titles_of(x) or []
+    for what, title in (("column", column), ("id", id), ("label_column", label)):
+        if title is not None and titles.count(title) != 1:
+            raise ArgumentError(f"{what} is {title!r}; the table has {titles.count(title) or 'no'} such column{'s' * (titles.count(title) > 1)}, but "
+                                f"{', '.join(map(repr, titles[:8]))}{', ...' * (len(titles) > 8)}")
+    classes = getattr(x.features[label], "names", None) if label is not None and is_dataset(x) else None
+    if is_dataset(x):  # in the order of its rows, whatever was selected or shuffled
+        if column is None:
+            features = {title: getattr(kind, "feature", None) for title, kind in x.features.items()}
+            column = _only([title for title, inner in features.items() if _is_number(getattr(inner, "dtype", ""))], titles)
+        x = x.select_columns([title for title in dict.fromkeys((column, id, label)) if title is not None]).with_format("arrow")[:]
+    elif column is None:
+        rest = [title for title in titles if title not in (id, label)]
+        vectors = [title for title in rest if _has_vectors(x[title])]
+        if vectors or isinstance(x, dict):
+            column = _only(vectors, titles)
+        elif len(rest) < len(titles):
+            rows = x.select(rest) if hasattr(x, "select") else x[rest]
+            return Table(rows, None if id is None else x[id], None if label is None else x[label], classes)
+    return Table(x if column is None else x[column], None if id is None else x[id], None if label is None else x[label], classes)
+
+
+def _only(vectors: list[Any], titles: list[Any]) -> Any:
+    if len(vectors) == 1:
+        return vectors[0]
+    found = f"{len(vectors)} columns of vectors: {', '.join(map(repr, vectors[:5]))}" if vectors else (
+        f"no column of vectors, but {', '.join(map(repr, titles[:5]))}")
+    raise ArgumentError(f"the table has {found}; name the column of embeddings: column=NAME")
+
+
 def _is_vector(x: Any) -> bool:
     """One embedding, or a missing one; else a shard."""
     if isinstance(x, (list, tuple)):

@@ -532,7 +532,7 @@ class InFiles(unittest.TestCase):
                 (glofnd.ArgumentError, "zero byte", lambda: glofnd.discover(self.at("x\0.npy"), k=5)),
                 (glofnd.Error, "label_column", lambda: glofnd.discover(self.at("x.npy"), k=5, label_column="class")),
                 (glofnd.ArgumentError, "exclude each other", lambda: glofnd.discover(self.at("x.npy"), labels=[1], label_column="class")),
-                (glofnd.ArgumentError, "are those of files", lambda: glofnd.discover(self.x, column="emb")),
+                (glofnd.ArgumentError, "for files and tables with columns", lambda: glofnd.discover(self.x, column="emb")),
                 (glofnd.ArgumentError, "empty", lambda: glofnd.discover("", k=5))):
             with self.subTest(text), self.assertRaisesRegex(kind, text):
                 call()
