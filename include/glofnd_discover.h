@@ -156,6 +156,9 @@ typedef struct glofnd_decide_spec {
     int64_t splits;                /* at most 16 */
     int64_t outliers;              /* to list; 0: 1000; negative: none */
     int64_t sample;                /* rows of a diverse subset; 0: none */
+    const float *pred_probs; /* [n][pred_classes] a classifier's out-of-sample probabilities of labels 0, 1, ...: label issues by
+                                    * confident learning. NULL: neighbours decide */
+    int64_t pred_classes;    /* above every label */
 } glofnd_decide_spec;
 
 /* They belong to the result, until the next call of glofnd_discovery_decide(). */
@@ -172,7 +175,7 @@ typedef struct glofnd_decisions {
     double outlier_limit;
     const int32_t *outlier, *outlier_nearest; /* [outliers] nearest row that is no duplicate; -1: none is listed */
     const float *outlier_score;               /* [outliers] */
-    /* Rows whose neighbours speak for another label, the clearest first. */
+    /* Rows whose neighbours, or pred_probs, speak for another label, the clearest first. */
     int64_t issues;
     const int32_t *issue, *issue_label;           /* [issues] row, suggested label */
     const double *issue_score;                    /* [issues] */

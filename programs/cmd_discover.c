@@ -36,7 +36,8 @@
 typedef struct discover_flags { /* as given */
     const char *keep, *from, *format, *label_column;
     gf_option_strings split;
-    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
+    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device,
+        *pred_probs;
     double alpha, html_mb, memory, rank_timeout;
     int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
     int32_t graph, html, head, learned, duplicates, resume, force, quiet;
@@ -81,7 +82,8 @@ typedef struct discover_job {
     gf_progress line;
     const char *stage; /* that the line shows */
     gf_discover_result r;
-    double *score; /* of --keep */
+    double *score;     /* of --keep */
+    float *pred_probs; /* of --pred-probs */
     gf_decisions decisions;
     gf_table_format format;
     gf_discover_html page;
@@ -312,6 +314,31 @@ static glofnd_status take_line(gf_error *err, void *user, const char *text, int6
     const char *why = strcasecmp(text, "nan") == 0 ? NULL : gf_number_read(text, &value);
     FAIL_IF(err, why, GLOFND_E_FORMAT, "%.300s: line %lld: \"%.40s\" %s", x->path, (long long)row + 1, text, why);
     if (row < x->n) x->score[row] = value;
+    return GLOFND_OK;
+}
+
+/* ----- probabilities of labels ----- */
+
+/* --pred-probs: [rows][labels]. Before that: the rows and labels of d. */
+static glofnd_status read_probabilities(gf_error *err, discover_job *j) {
+    gf_npy a = {0};
+    const char *path = j->f->pred_probs;
+    FAIL_IF(err, !j->d.label, GLOFND_E_OPTION, "--pred-probs needs labels: give --labels, --label-column or --data");
+    TRY(gf_npy_read_header(err, path, &a));
+    FAIL_IF(
+        err, a.rank != 2 || a.shape[0] != j->d.n || a.shape[1] < 2 || a.shape[1] > INT32_MAX, GLOFND_E_ARGUMENT,
+        "%.300s: %d axes, the first of %lld, for %lld embeddings; expected probabilities [rows][labels], of two labels or more",
+        path, a.rank, a.rank ? (long long)a.shape[0] : 0, (long long)j->d.n);
+    TRY(gf_npy_read(err, path, &a));
+    if (a.type == GF_NPY_F4) {
+        j->pred_probs = a.data, a.data = NULL;
+    } else {
+        j->pred_probs = malloc((size_t)a.count * sizeof *j->pred_probs);
+        for (int64_t i = 0; i < a.count && j->pred_probs; i++) j->pred_probs[i] = (float)gf_npy_f64(&a, i);
+    }
+    j->decide.pred_probs = j->pred_probs, j->decide.pred_classes = a.shape[1];
+    gf_npy_free(&a);
+    FAIL_IF(err, !j->pred_probs, GLOFND_E_MEMORY, "no memory for the probabilities of %lld rows", (long long)j->d.n);
     return GLOFND_OK;
 }
 
@@ -728,6 +755,7 @@ static glofnd_status load(gf_error *err, discover_job *j) {
         TRY(status);
     }
     TRY(j->f->from ? load_stored(err, j) : load_rows(err, j));
+    if (j->f->pred_probs && rank_of(j) == 0) TRY(read_probabilities(err, j));
     return j->f->query ? load_query(err, j) : GLOFND_OK;
 }
 
@@ -805,6 +833,8 @@ static const gf_option rows[] = {
         "--from: as before"),
     CLI_STRING(F, labels, "labels", "Y.npy",
                "int [samples]: precision and recall of the pairs found; or Parquet files or tables with --label-column"),
+    CLI_STRING(F, pred_probs, "pred-probs", "P.npy",
+               "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "tensor of a .safetensors file; default: the only one with two axes"),
     CLI_STRING(F, column, "column", "NAME", "column of embeddings in Parquet files and tables; default: the only one that fits"),
@@ -875,7 +905,8 @@ enum {
     LABEL_COLUMN = 1 << 20,
     LABELS = 1 << 21,
     SPLIT = 1 << 22,
-    DATA = 1 << 23
+    DATA = 1 << 23,
+    PRED_PROBS = 1 << 24
 };
 
 /* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
@@ -901,6 +932,7 @@ static const struct {
     {DUPLICATES, ALPHA | K | NEGATIVES | LEARNED | QUERY | FROM | HTML, 0,
      "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html"},
     {APPROX, DUPLICATES | LEARNED | QUERY | FROM, 0, "--approx does not go with --duplicates, --learned, --query and --from"},
+    {PRED_PROBS, DUPLICATES | QUERY, 0, "--pred-probs decides on label issues: it does not go with --duplicates and --query"},
     {LABEL_COLUMN | FROM, 0, LABELS, "--label-column goes with --labels FILES here: --from reads no EMB"},
     {SPLIT | DATA, 0, 0, "--split and --data exclude each other: with a run, each split has its own data"},
 };
@@ -935,6 +967,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->labels != NULL, LABELS},
         {f->split.count > 0, SPLIT},
         {f->data != NULL, DATA},
+        {f->pred_probs != NULL, PRED_PROBS},
     };
     unsigned asked = 0;
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -1031,6 +1064,7 @@ static int run_discover(const cli_call *call, const void *flags) {
     gf_decisions_free(&j.decisions);
     gf_stored_result_free(&j.old);
     free(j.score);
+    free(j.pred_probs);
     free(j.lambda);
     /* The exit code; over ranks the first one says what happened. */
     code = status == GLOFND_OK ? CLI_OK : CLI_FAILED;

@@ -712,7 +712,8 @@ static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_dis
                             const gf_discover_result *r, gf_decisions *out) {
     TRY(decide_kept(err, c, s, d, r, out));
     TRY(decide_outliers(err, c, s, d, r, out));
-    if (d->label) TRY(gf_label_issues(err, d, r, out));
+    FAIL_IF(err, c->pred_probs && !d->label, GLOFND_E_ARGUMENT, "probabilities of labels need the labels themselves");
+    if (d->label) TRY(gf_label_issues(err, c, d, r, out));
     TRY(decide_leaks(err, c, s, d, r, out));
     /* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
     gf_discover_data loaded = {0};

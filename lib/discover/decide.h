@@ -39,6 +39,9 @@ typedef struct gf_decide_spec {
     int64_t sample;            /* rows of a diverse subset; needs d.x or rows */
     int graph;                 /* also the graph of neighbours */
     const gf_row_source *rows; /* the embeddings, where d.x is not in memory; NULL: none */
+    const float *pred_probs;   /* [d.n][pred_classes] probability of label 0, 1, ... of each row, from a classifier that has not
+                                * learned the row's label: label issues are those of confident learning. NULL: neighbours decide */
+    int64_t pred_classes;      /* above every label */
 } gf_decide_spec;
 
 typedef struct gf_outlier {
@@ -50,8 +53,8 @@ typedef struct gf_outlier {
 typedef struct gf_label_issue {
     int32_t position, suggested;
     int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
-    double score;             /* > 0: evidence for the suggested label minus that for the own one */
-    double probability;       /* of the suggested label, by the neighbours */
+    double score;             /* > 0: evidence for the suggested label minus that for the own one; pred_probs: their difference */
+    double probability;       /* of the suggested label, by the neighbours or pred_probs */
 } gf_label_issue;
 
 typedef struct gf_leak_pair {
@@ -69,6 +72,7 @@ typedef struct gf_decisions {
     double outlier_limit;  /* a score below it is that of an outlier */
     gf_label_issue *issue; /* [issues] highest score first */
     int64_t issues;
+    int issues_confident;                        /* 1: of confident learning, by pred_probs */
     int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX];  /* rows of split a with a row of split b in their group (a = b: another row) */
     int64_t exact[GF_SPLITS_MAX][GF_SPLITS_MAX]; /* the same of equal bytes */
     /* [unlisted_count] rows of a split that have a row of another split in their group (with dup_exact: of their bytes), but
@@ -89,4 +93,5 @@ const char *gf_keep_rule_name(gf_keep_rule rule);
 /* The split of a row; -1: none. */
 int gf_split_of(const gf_decide_spec *c, int64_t row);
 /* Part of gf_decide(): sets issue and issues (label_issues.c). */
-glofnd_status gf_label_issues(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);
+glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
+                              gf_decisions *out);

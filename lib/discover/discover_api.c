@@ -401,12 +401,15 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
     gf_decide_spec c = {.keep = rules[q->keep], .score = q->keep == GLOFND_KEEP_SCORE ? q->score : NULL, .sample = q->sample};
     c.outliers = r->s.task.only_dup || q->outliers < 0 ? 0 : q->outliers ? q->outliers : GF_OUTLIERS_LISTED;
     c.negatives = r->s.task.below;
+    FAIL_IF(err, q->pred_probs && q->pred_classes < 2, GLOFND_E_ARGUMENT, "pred_classes is %lld; expected 2 or more",
+            (long long)q->pred_classes);
+    c.pred_probs = q->pred_probs, c.pred_classes = q->pred_classes;
     TRY(take_splits(err, r, q, &c));
     gf_decisions decisions = {0};
     TRY(gf_decide(err, &c, &r->s, &r->d, &r->r, &decisions));
     gf_decisions_free(&r->decisions);
     r->decide = c, r->decisions = decisions, r->decided = 1;
-    r->decide.score = NULL; /* the caller's */
+    r->decide.score = NULL, r->decide.pred_probs = NULL; /* the caller's */
     decision_arrays a;
     const int64_t leaks = put_leaks(r, NULL), splits = c.splits, n = r->d.n;
     free(r->decided_block);

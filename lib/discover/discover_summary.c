@@ -74,6 +74,7 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
         gf_jsonl_integer(&j, "outliers", e->outliers_found);
         gf_jsonl_number(&j, "outlier_limit", e->outlier_limit);
         if (x->d->label) gf_jsonl_integer(&j, "label_issues", e->issues);
+        if (e->issues_confident) gf_jsonl_flag(&j, "pred_probs", 1);
         if (x->decide->negatives) gf_jsonl_integer(&j, "negatives", x->decide->negatives);
         if (x->decide->sample) gf_jsonl_integer(&j, "sample", e->samples);
         if (x->decide->sample) gf_jsonl_number(&j, "sample_reach", e->sample_reach);
@@ -284,9 +285,10 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
                         "            1.5 ranges of the quartiles below the first\n",
                         (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
         if (x->d->label && !x->s->task.only_dup)
-            gf_text_add(t,
-                        "issues      %lld label issue%s, rows whose mutual neighbours speak for another label: label_issues%s\n",
-                        (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
+            gf_text_add(t, "issues      %lld label issue%s, rows %s another label: label_issues%s\n", (long long)e->issues,
+                        gf_plural(e->issues),
+                        e->issues_confident ? "that are confidently predicted to have" : "whose mutual neighbours speak for",
+                        gf_table_ending(x->format));
         if (x->decide->sample > e->samples)
             gf_text_add(t, "sample      all %lld kept rows in sample.txt: sample=%lld asks for more\n", (long long)e->samples,
                         (long long)x->decide->sample);

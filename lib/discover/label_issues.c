@@ -1,4 +1,4 @@
-/* label_issues.c - rows whose neighbours contradict their label; see decide.h.
+/* label_issues.c - rows whose neighbours, or the probabilities of a classifier, contradict their label; see decide.h.
  *
  * The mutual neighbours of a row, each among the VOTERS nearest listed ones of the other, vote with their labels: V[j] votes for class j, N in all. Classes are confused in a way that is usual for
  * them: theta[c][j] is the mean share of votes for j among rows labelled c, smoothed. The evidence for class c is
@@ -7,6 +7,9 @@
  * largest L of a class that got a vote, minus L of its label. So a shirt among T-shirts, which is usual, scores less than a shirt
  * among boots. The probability of a class is proportional to its share of the rows times exp(scale L), with the scale under which
  * the given labels are most probable.
+ *
+ * With probabilities (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
+ * uncertainty in dataset labels", 2021.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,6 +33,7 @@ typedef struct class_votes {
 } class_votes;
 
 typedef struct labelling {
+    const gf_decide_spec *c;
     const gf_discover_data *d;
     const gf_pairs_found *f;
     int32_t *name; /* [classes] labels, ascending */
@@ -218,15 +222,12 @@ static glofnd_status number_classes(gf_error *err, labelling *x) {
     return GLOFND_OK;
 }
 
-static glofnd_status find_issues(gf_error *err, labelling *x, gf_decisions *out) {
+/* ----- issues by neighbours ----- */
+
+static glofnd_status find_by_neighbours(gf_error *err, labelling *x, gf_decisions *out) {
     double scale = 1.0;
-    TRY(number_classes(err, x));
     x->rows = calloc((size_t)x->classes + 1, sizeof *x->rows);
-    x->voted = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->voted);
-    x->vote = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->vote);
-    out->issue = malloc((size_t)(x->f->n + 1) * sizeof *out->issue);
-    FAIL_IF(err, !x->rows || !x->voted || !x->vote || !out->issue || !grow_pairs(x), GLOFND_E_MEMORY,
-            "no memory for labels of %lld rows", (long long)x->f->n);
+    FAIL_IF(err, !x->rows || !grow_pairs(x), GLOFND_E_MEMORY, "no memory for %lld classes", (long long)x->classes);
     TRY(learn_confusions(err, x));
     TRY(calibrate(err, x, &scale));
     for (int64_t i = 0; i < x->f->n; i++) {
@@ -245,13 +246,90 @@ static glofnd_status find_issues(gf_error *err, labelling *x, gf_decisions *out)
                                                      .score = b->evidence - o->evidence,
                                                      .probability = probability(x, x->vote, classes, best, scale)};
     }
+    return GLOFND_OK;
+}
+
+/* ----- issues by probabilities ----- */
+
+#define PROBABILITY_SLACK 1e-6 /* rounding of probabilities and thresholds, as cleanlab has it */
+
+static glofnd_status check_probabilities(gf_error *err, const labelling *x) {
+    const int64_t classes = x->c->pred_classes;
+    for (int64_t i = 0; i < x->f->n; i++) {
+        const int64_t row = x->d->good[i];
+        const float *p = x->c->pred_probs + row * classes;
+        FAIL_IF(err, x->d->label[row] >= classes, GLOFND_E_ARGUMENT,
+                "row %lld has label %d, and there are probabilities of %lld labels: 0 to %lld", (long long)row,
+                (int)x->d->label[row], (long long)classes, (long long)classes - 1);
+        for (int64_t k = 0; k < classes; k++)
+            FAIL_IF(err, !(p[k] >= 0.0f && (double)p[k] <= 1.0 + PROBABILITY_SLACK), GLOFND_E_ARGUMENT,
+                    "row %lld, label %lld: %g is no probability; expected a number from 0 to 1", (long long)row, (long long)k,
+                    (double)p[k]);
+    }
+    return GLOFND_OK;
+}
+
+/* A row is confidently of label k if p[k] reaches the mean of p[k] over rows labelled k; if it is so of several, of the most probable
+ * one. An issue is confidently of another label than its own, and its own is not the most probable one. */
+static glofnd_status find_by_probabilities(gf_error *err, labelling *x, gf_decisions *out) {
+    const int64_t classes = x->c->pred_classes;
+    TRY(check_probabilities(err, x));
+    double *threshold = calloc((size_t)classes, sizeof *threshold);
+    int64_t *rows = calloc((size_t)classes, sizeof *rows);
+    if (!threshold || !rows) {
+        free(threshold);
+        free(rows);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for thresholds of %lld labels", (long long)classes);
+    }
+    for (int64_t i = 0; i < x->f->n; i++) {
+        const int64_t row = x->d->good[i], own = x->d->label[row];
+        if (own >= 0) threshold[own] += (double)x->c->pred_probs[row * classes + own], rows[own]++;
+    }
+    for (int64_t k = 0; k < classes; k++)
+        threshold[k] = (rows[k] ? fmax(threshold[k] / (double)rows[k], 2.0 * PROBABILITY_SLACK) : INFINITY) - PROBABILITY_SLACK;
+    free(rows);
+    for (int64_t i = 0; i < x->f->n; i++) {
+        const int64_t row = x->d->good[i], own = x->d->label[row];
+        const float *p = x->c->pred_probs + row * classes;
+        int64_t best = 0, first = -1, confident = 0, all;
+        if (own < 0) continue;
+        for (int64_t k = 0; k < classes; k++) {
+            if (p[k] > p[best]) best = k;
+            if ((double)p[k] >= threshold[k] && confident++ == 0) first = k;
+        }
+        if (!confident || best == own || (confident == 1 && first == own)) continue;
+        const int64_t voted = collect_votes(x, i, &all);
+        gf_label_issue *e = &out->issue[out->issues++];
+        *e = (gf_label_issue){.position = (int32_t)i,
+                              .suggested = (int32_t)best,
+                              .votes = (int32_t)all,
+                              .score = (double)p[best] - (double)p[own],
+                              .probability = (double)p[best]};
+        for (int64_t k = 0; k < voted; k++) {
+            if (x->name[x->vote[k].class] == best) e->best = x->vote[k].votes;
+            if (x->name[x->vote[k].class] == own) e->own = x->vote[k].votes;
+        }
+    }
+    free(threshold);
+    return GLOFND_OK;
+}
+
+static glofnd_status find_issues(gf_error *err, labelling *x, gf_decisions *out) {
+    TRY(number_classes(err, x));
+    x->voted = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->voted);
+    x->vote = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->vote);
+    out->issue = malloc((size_t)(x->f->n + 1) * sizeof *out->issue);
+    FAIL_IF(err, !x->voted || !x->vote || !out->issue, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)x->f->n);
+    TRY(x->c->pred_probs ? find_by_probabilities(err, x, out) : find_by_neighbours(err, x, out));
+    out->issues_confident = x->c->pred_probs != NULL;
     if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
     return GLOFND_OK;
 }
 
-glofnd_status gf_label_issues(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out) {
-    labelling x = {.d = d, .f = &r->f};
-    const glofnd_status status = r->f.top > 0 ? find_issues(err, &x, out) : GLOFND_OK;
+glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
+                              gf_decisions *out) {
+    labelling x = {.c = c, .d = d, .f = &r->f};
+    const glofnd_status status = r->f.top > 0 || c->pred_probs ? find_issues(err, &x, out) : GLOFND_OK;
     free(x.name);
     free(x.class_of);
     free(x.rows);

@@ -199,8 +199,13 @@ class Discovery:
         self.negatives = array("negative", np.int32, n, view.negatives)
         self.decide()
 
-    def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0) -> "Discovery":
-        """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others."""
+    def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0,
+               pred_probs: Any = None) -> "Discovery":
+        """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others.
+
+        pred_probs: [n][classes], a classifier's out-of-sample probability of label 0, 1, ... for each row. Label issues are then those
+        of confident learning.
+        """
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: decide before")
         spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0))
@@ -213,6 +218,11 @@ class Discovery:
             if score.shape != (self.n,):
                 raise ArgumentError(f"keep has the shape {score.shape}; expected a number of each of the {self.n} rows")
             spec.keep, spec.score = _lib.CONSTANTS["GLOFND_KEEP_SCORE"], score.ctypes.data
+        if pred_probs is not None:
+            shares = np.ascontiguousarray(pred_probs, np.float32)
+            if shares.ndim != 2 or shares.shape[0] != self.n or shares.shape[1] < 2:
+                raise ArgumentError(f"pred_probs has the shape {shares.shape}; expected ({self.n}, classes), with two classes or more")
+            spec.pred_probs, spec.pred_classes = shares.ctypes.data, shares.shape[1]
         parts = _splits(splits)
         texts = [c_text(name) for name, _, _ in parts]
         table = (_lib.RowSplit * max(len(parts), 1))()

@@ -91,7 +91,7 @@ STRUCTS["glofnd_discovery_arrays"] = [
 STRUCTS["glofnd_row_split"] = [("name", c_char_p), ("first", c_int64), ("rows", c_int64)]
 STRUCTS["glofnd_decide_spec"] = [
     ("size", c_size_t), ("keep", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
-    ("sample", c_int64),
+    ("sample", c_int64), ("pred_probs", c_void_p), ("pred_classes", c_int64),
 ]
 STRUCTS["glofnd_decisions"] = [
     ("size", c_size_t), *[(name, c_int64) for name in ("n", "keep", "duplicates", "bad")], ("kept", c_void_p),

@@ -355,6 +355,18 @@ class Decisions(unittest.TestCase):
         self.assertEqual(doubts.suggested[:4].tolist(), self.labels[doubts.row[:4]].tolist())
         self.assertTrue((doubts.probability[:4] > 0.5).all())
 
+    def test_probabilities_decide_on_labels(self):
+        labels = self.labels.copy()
+        labels[[30, 77]] = (labels[[30, 77]] + 5) % 12
+        shares = np.full((N, 12), 0.02)
+        shares[np.arange(N), self.labels] = 0.78
+        found = glofnd.discover(self.x, k=5, labels=labels).decide(pred_probs=shares)
+        doubts = found.label_issues()
+        self.assertEqual((doubts.row.tolist(), doubts.suggested.tolist()), ([30, 77], self.labels[[30, 77]].tolist()))
+        with self.assertRaises(glofnd.ArgumentError) as caught:
+            found.decide(pred_probs=shares[:5])
+        self.assertIn("expected (300, classes)", str(caught.exception))
+
     def test_leaks_between_splits(self):
         parts = self.x[:150], self.x[150:]
         found = glofnd.leaks(*parts, duplicates="exact")

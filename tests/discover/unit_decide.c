@@ -332,6 +332,7 @@ TEST(probabilities_of_labels_are_near_their_shares) {
     rng g = {3};
     gf_discover_data y = {.n = ROWS, .dim = 1, .label = label, .good = good, .copy_of = copy, .good_n = ROWS};
     gf_discover_result found = {.f = {.n = ROWS, .top = TOP, .lambda = lambda, .other = other, .similarity = similarity}};
+    const gf_decide_spec none = {0};
     gf_decisions x = {0};
     for (int i = 0; i < ROWS; i++) { /* neighbours are of the same third */
         const double share[3] = {0.0, 0.3, 1.0};
@@ -339,7 +340,7 @@ TEST(probabilities_of_labels_are_near_their_shares) {
         for (int k = 0; k < TOP; k++) other[i * TOP + k] = (i + 3 * (k < TOP / 2 ? k + 1 : k - TOP)) % ROWS;
         for (int k = 0; k < TOP; k++) other[i * TOP + k] = (other[i * TOP + k] + ROWS) % ROWS, similarity[i * TOP + k] = 0.5f;
     }
-    assert_int_equal(gf_label_issues(&err, &y, &found, &x), GLOFND_OK);
+    assert_int_equal(gf_label_issues(&err, &none, &y, &found, &x), GLOFND_OK);
     double said = 0.0;
     for (int64_t k = 0; k < x.issues; k++) {
         assert_int_equal(x.issue[k].position % 3, 1);
@@ -347,6 +348,47 @@ TEST(probabilities_of_labels_are_near_their_shares) {
     }
     assert_true(x.issues > 200);
     assert_true(said > 0.5 && said < 0.8);
+    gf_decisions_free(&x);
+}
+
+/* Expected: cleanlab 2.9.0, find_label_issues(label, p, filter_by="confident_learning", return_indices_ranked_by="normalized_margin").
+ * No row has label 4. */
+TEST(issues_by_probabilities_are_those_of_cleanlab) {
+    enum { ROWS = 60, LABELS = 5 };
+    static const int32_t row[] = {54, 0, 26, 39, 28, 57, 34, 50, 27, 31, 9, 36, 49, 8, 5, 45, 15, 30, 35, 16, 20, 53};
+    static const int32_t suggested[] = {3, 3, 1, 2, 2, 2, 0, 1, 3, 3, 0, 1, 0, 2, 1, 2, 0, 1, 2, 3, 1, 2};
+    static float p[ROWS][LABELS];
+    int32_t label[ROWS], good[ROWS];
+    gf_discover_data y = {.n = ROWS, .dim = 1, .label = label, .good = good, .good_n = ROWS};
+    const gf_discover_result found = {.f = {.n = ROWS}};
+    gf_decide_spec c = {.pred_probs = &p[0][0], .pred_classes = LABELS};
+    gf_decisions x = {0};
+    for (int i = 0; i < ROWS; i++) {
+        double sum = 0.0, weight[LABELS];
+        label[i] = i * 7 % 4, good[i] = i;
+        for (int k = 0; k < LABELS; k++)
+            sum += weight[k] = (i * i * 37 + k * 61 + i * k * 13) % 97 + 1 + (k == label[i] ? 25 : 0);
+        for (int k = 0; k < LABELS; k++) p[i][k] = (float)(weight[k] / sum);
+    }
+    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_OK);
+    assert_int_equal(x.issues, sizeof row / sizeof *row);
+    for (int64_t k = 0; k < x.issues; k++) {
+        assert_int_equal(x.issue[k].position, row[k]);
+        assert_int_equal(x.issue[k].suggested, suggested[k]);
+        assert_true(x.issue[k].probability == (double)p[row[k]][suggested[k]] && x.issue[k].votes == 0);
+    }
+    gf_decisions_free(&x);
+    label[54] = -1, x = (gf_decisions){0}; /* unknown: no issue */
+    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_OK);
+    assert_true(x.issues > 0 && x.issue[0].position != 54);
+    gf_decisions_free(&x);
+    x = (gf_decisions){0}, label[3] = LABELS;
+    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "row 3 has label 5"));
+    gf_decisions_free(&x);
+    x = (gf_decisions){0}, label[3] = 0, p[7][2] = NAN;
+    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "row 7, label 2"));
     gf_decisions_free(&x);
 }
 

@@ -369,4 +369,15 @@ expect 1 'line 1: "one"' discover x.npy --keep score:words.txt --out z
 npy2() { python3 -c 'exec(open("make.py").read().split("random.seed")[0]); npy("narrow.npy", "<f4", "(2, 3)", bytes(24))'; }
 npy2
 expect 1 "narrow.npy: rows of 3 numbers; those of a.npy have 12" discover --split a=a.npy --split b=narrow.npy --out z
+python3 -c 'exec(open("make.py").read().split("random.seed")[0])
+p = [((i * 7 + 3 * k) % 11 + 1) / 66.0 for i in range(150) for k in range(10)]
+npy("p.npy", "<f4", "(150, 10)", struct.pack("<1500f", *p)); npy("p9.npy", "<f8", "(150, 9)", bytes(8 * 1350))'
+expect 0 "confidently predicted to have another label" discover x.npy --k 6 --labels y.npy --pred-probs p.npy --out probs
+expect 0 "confidently predicted to have another label" discover --from probs --pred-probs p.npy --out again
+cmp probs/label_issues.tsv again/label_issues.tsv || fail "issues of a stored result"
+grep -q '"pred_probs": true' probs/summary.json || fail "no word of probabilities in summary.json"
+expect 2 "needs labels" discover x.npy --pred-probs p.npy --out z
+expect 1 "has label 9, and there are probabilities of 9 labels" discover x.npy --labels y.npy --pred-probs p9.npy --out z
+expect 1 "expected probabilities" discover x.npy --labels y.npy --pred-probs y.npy --out z
+expect 2 "does not go with --duplicates" discover x.npy --labels y.npy --pred-probs p.npy --duplicates --out z
 [ ! -e z ] || fail "something was left behind"
