@@ -22,6 +22,7 @@
 #include "programs/cli.h"
 #include "run/resume.h"
 #include "run/run_folder.h"
+#include "util/text.h"
 
 extern char **environ;
 
@@ -77,8 +78,10 @@ static int make_variables(variables *v, const epoch_hook *h, const gf_trainer *t
         char name[NAME_BYTES], *text = v->text[i];
         snprintf(name, sizeof name, "%s", key->key);
         for (char *letter = name; *letter; letter++) *letter = (char)toupper((unsigned char)*letter);
-        if (integer) snprintf(text, sizeof v->text[i], "GLOFND_%s=%lld", name, (long long)value[i]);
-        else snprintf(text, sizeof v->text[i], "GLOFND_%s=%.17g", name, value[i]);
+        char figure[GF_NUMBER_BYTES]; /* as log.jsonl writes it */
+        if (integer) snprintf(figure, sizeof figure, "%lld", (long long)value[i]);
+        else figure[gf_number_text(figure, value[i])] = '\0';
+        snprintf(text, sizeof v->text[i], "GLOFND_%s=%s", name, figure);
         v->all[n++] = v->text[i];
     }
     v->all[n] = NULL;

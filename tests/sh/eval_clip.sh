@@ -123,8 +123,16 @@ for way in "retrieval %s --data $test" "zeroshot %s --data $test --retrieval r=$
     [ "$(grep -c "): on the CPU" err)" -eq 1 ] || fail "said once"
     cmp -s there/eval.jsonl records1 || fail "answers of a run from elsewhere"
 done
-"$glofnd" embed run --data $test --text --threads 1 --out t1.npy > out 2> err && cmp -s t.npy t1.npy ||
-    fail "embed --text --threads 1"
+# Matrix products of oneDNN round alike on any number of threads if the CPU has AVX-512; else they may differ in the last bits.
+"$glofnd" embed run --data $test --text --threads 1 --out t1.npy > out 2> err || fail "embed --text --threads 1"
+if "$glofnd" info | grep -q 'oneDNN .* AVX-512'; then
+    cmp -s t.npy t1.npy || fail "embed --text --threads 1: other bits"
+else
+    numbers() { tail -c 65536 "$1" | od -An -v -tf4 -w4; }      # 512 x 32 floats
+    numbers t.npy > a.txt && numbers t1.npy > b.txt
+    paste a.txt b.txt | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 2e-6)) bad = 1 } END { exit bad || NR != 16384 }' ||
+        fail "embed --text --threads 1: other numbers"
+fi
 expect 0 "512 captions of i.npy" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy --owner o.npy --threads 1
 grep "^[IT]R" out | cmp -s - of_files || fail "files on one thread"
 expect 2 "files are ranked on the CPU" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy --device cpu
