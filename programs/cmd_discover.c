@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/pixel_means.h"
 #include "discover/discover_files.h"
 #include "discover/stored_result.h"
 #include "discover/units.h"
@@ -58,6 +59,7 @@ typedef struct discover_job {
     gf_string_list label_texts;     /* of --label-column, of all files */
     char source[256];               /* EMB in words */
     int run;                        /* EMB is a run, to encode images with */
+    int pixels;                     /* EMB or the splits are SPECs of images, compared by their pixels */
     const char *data;               /* SPEC of the images; NULL: none */
     char run_data[PATH_MAX + 1024]; /* that of the run, if none was given */
     gf_dataset *images, *split_images[GF_SPLITS_MAX];
@@ -185,7 +187,7 @@ static void name_folder(discover_job *j) {
 
 /* j->set is open: decides whether its rows are streamed. E_OPTION: they must be, and something else does not allow it. */
 static glofnd_status choose_units(gf_error *err, discover_job *j) {
-    const char *why = j->run ? "the images of a run" : j->f->from ? "--from" : j->f->query ? "--query" : NULL;
+    const char *why = j->f->from ? "--from" : j->f->query ? "--query" : NULL;
     if (!why && j->s.learned) why = "--learned";
     TRY(refuse_units(err, j, why));
     /* What a search in memory takes. Lists of a search of all pairs can be made in two passes; those of probed cells cannot. */
@@ -484,6 +486,15 @@ static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_disco
     d->label = malloc((size_t)d->n * sizeof *d->label);
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
     for (int64_t i = 0; i < d->n; i++) d->label[i] = gf_dataset_label(data, i);
+    /* Names of classes, if all have one. */
+    const int32_t classes = gf_dataset_describe(data).classes;
+    int32_t named = 0;
+    while (named < classes && gf_dataset_class_title(data, named)) named++;
+    for (int32_t k = 0; named == classes && k < classes; k++) {
+        const char *name = gf_dataset_class_title(data, k);
+        TRY(gf_string_list_add(err, &d->classes, name, strlen(name)));
+        gf_utf8_clean(d->classes.text + d->classes.at[k], ' ');
+    }
     return GLOFND_OK;
 }
 
@@ -511,6 +522,27 @@ static glofnd_status encode(gf_error *err, discover_job *j, const gf_dataset *im
     return status;
 }
 
+/* Rows of images without a network. Unreadable ones keep their row, as above. */
+static glofnd_status measure_pixels(gf_error *err, discover_job *j, const gf_dataset *images, gf_discover_data *d) {
+    start_stage(j, "images");
+    d->n = gf_dataset_describe(images).n, d->dim = GF_PIXEL_MEANS;
+    d->x = malloc((size_t)d->n * GF_PIXEL_MEANS * sizeof *d->x);
+    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %d float32", (long long)d->n, (int)GF_PIXEL_MEANS);
+    j->encoding = d;
+    const gf_pixel_means_job job = {.threads = j->s.task.threads,
+                                    .watch = j->s.task.watch,
+                                    .unreadable = report_unreadable,
+                                    .user = j};
+    const glofnd_status status = gf_dataset_pixel_means(err, images, &job, d->x);
+    gf_progress_end(&j->line);
+    FAIL_IF(err, status == GLOFND_OK && j->noted != GLOFND_OK, j->noted, "%s", j->note_error.text);
+    return status;
+}
+
+static glofnd_status rows_of_images(gf_error *err, discover_job *j, const gf_dataset *images, gf_discover_data *d) {
+    return j->pixels ? measure_pixels(err, j, images, d) : encode(err, j, images, d);
+}
+
 /* Labels and names of the dataset, unless files have them. */
 static glofnd_status describe_rows(gf_error *err, discover_job *j) {
     const gf_dataset_info info = gf_dataset_describe(j->images);
@@ -527,6 +559,12 @@ static glofnd_status describe_rows(gf_error *err, discover_job *j) {
 static int is_run(const char *path) {
     char config[PATH_MAX];
     return gf_is_folder(path) && gf_path_join(NULL, config, path, GF_CONFIG_FILE) == GLOFND_OK && access(config, F_OK) == 0;
+}
+
+/* 1: a SPEC of images, as folder:DIR. */
+static int is_data(const char *path) {
+    const char *colon = strchr(path, ':');
+    return colon && gf_dataset_is_format(path, (size_t)(colon - path)) && access(path, F_OK) != 0;
 }
 
 /* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
@@ -567,10 +605,10 @@ static glofnd_status read_rows(gf_error *err, discover_job *j) {
     return gf_discover_read_set(err, j->set, &j->d);
 }
 
-/* One split: a dataset that the run encodes. */
+/* One split: a dataset that the run encodes, or whose pixels are compared. */
 static glofnd_status load_split(gf_error *err, discover_job *j, int k, gf_discover_data *part) {
     TRY(gf_dataset_open(err, j->split_source[k], &j->split_images[k]));
-    TRY(encode(err, j, j->split_images[k], part));
+    TRY(rows_of_images(err, j, j->split_images[k], part));
     if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
         TRY(take_labels(err, j->split_images[k], part));
     j->page.images[k] = (gf_row_images){j->split_images[k], j->d.n};
@@ -581,19 +619,28 @@ static glofnd_status load_split(gf_error *err, discover_job *j, int k, gf_discov
 static glofnd_status load_rows(gf_error *err, discover_job *j) {
     const int sources = j->decide.splits && !j->split_ranges;
     j->run = j->in.paths > 0 && is_run(j->in.path[0]);
+    j->pixels = j->in.paths > 0 ? is_data(j->in.path[0]) : sources && is_data(j->split_source[0]);
+    if (j->pixels && !sources) {
+        FAIL_IF(err, j->data, GLOFND_E_OPTION, "'%.250s' is data itself: leave --data out", j->in.path[0]);
+        j->data = j->in.path[0];
+    }
     if (j->run && !j->data && !sources) {
         TRY(gf_run_data_of(err, j->in.path[0], j->run_data, sizeof j->run_data));
         j->data = j->run_data;
     }
-    FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
-    FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
-            "--label-column goes with files; the labels of a run are those of its data");
-    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    const int images = j->run || j->pixels;
+    FAIL_IF(err, images && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is %s; it must be the only EMB", j->in.path[0],
+            j->run ? "a run" : "data");
+    FAIL_IF(err, images && j->in.label, GLOFND_E_ARGUMENT,
+            "--label-column goes with files; images have the labels of their data");
+    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is none", j->source);
+    FAIL_IF(err, j->pixels && j->f->query, GLOFND_E_OPTION,
+            "--query takes embeddings; compare images by --split old=SPEC --split new=SPEC");
     TRY(check_label_column(err, j));
-    if (j->run) TRY(check_columns(err, j, 0));
-    TRY(refuse_units(err, j, j->run ? "the images of a run" : NULL));
+    if (images) TRY(check_columns(err, j, 0));
+    TRY(refuse_units(err, j, j->run ? "the images of a run" : j->pixels ? "images" : NULL));
     if (j->decide.splits && !j->split_ranges) {
-        if (!j->run) {
+        if (!images) {
             /* Splits of files are one set of files: the rows of a split are those of its files. */
             int64_t splits_rows[GF_SPLITS_MAX], file = 0;
             j->in.path = j->split_source, j->in.paths = j->decide.splits, j->in.some_names = 1;
@@ -624,7 +671,7 @@ static glofnd_status load_rows(gf_error *err, discover_job *j) {
         }
     } else {
         if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
-        TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
+        TRY(images ? rows_of_images(err, j, j->images, &j->d) : read_rows(err, j));
         if (j->data) TRY(describe_rows(err, j));
     }
     TRY(check_splits(err, j));
@@ -639,7 +686,7 @@ static glofnd_status load_rows(gf_error *err, discover_job *j) {
     } else {
         TRY(gf_discover_classify(err, &j->d));
     }
-    if (j->run && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
+    if (images && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 
@@ -692,12 +739,17 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
     }
     const gf_discover_data none = {0};
     j->d = j->old.d, j->old.d = none;
+    j->pixels = j->in.paths == 1 && is_data(j->in.path[0]);
+    if (j->pixels && !j->data) j->data = j->in.path[0];
+    glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;
+    TRY(status);
     if (j->reads_rows) {
         /* The embeddings of the stored result, for decisions that need them. */
         gf_discover_data d = {0};
-        TRY(gf_embeddings_open(err, &j->in, &j->set));
-        TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
-        glofnd_status embeddings_status = gf_discover_read_set(err, j->set, &d);
+        if (!j->pixels) TRY(gf_embeddings_open(err, &j->in, &j->set));
+        TRY(check_columns(err, j, j->set && gf_embeddings_have_columns(j->set)));
+        glofnd_status embeddings_status =
+            j->pixels ? measure_pixels(err, j, j->images, &d) : gf_discover_read_set(err, j->set, &d);
         if (embeddings_status == GLOFND_OK) embeddings_status = gf_discover_classify(err, &d);
         if (embeddings_status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
             embeddings_status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'",
@@ -708,9 +760,8 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
     }
     int32_t *label = j->d.label;
     if (j->f->labels || j->data) j->d.label = NULL;
-    glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;
-    if (j->data && !j->f->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
-    if (j->data && status == GLOFND_OK) status = describe_rows(err, j);
+    if (j->data && !j->f->names) gf_discover_free_names(&j->d);
+    if (j->data) status = describe_rows(err, j);
     if (j->f->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d);
     if (j->f->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->f->names, j->in.id, &j->d);
     j->new_labels = label != j->d.label && (!label || !j->d.label || memcmp(label, j->d.label, (size_t)j->d.n * sizeof *label));
@@ -914,7 +965,7 @@ static const struct {
     unsigned all, any, without;
     const char *why;
 } wrong_calls[] = {
-    {0, 0, SOURCE, "EMB is needed: a file of embeddings, or the folder of a run"},
+    {0, 0, SOURCE, "EMB is needed: a file of embeddings, images as folder:DIR, or the folder of a run"},
     {ALPHA | K, 0, 0, "--alpha and --k exclude each other"},
     {0, 0, OUT, "--out is needed: the folder of the result"},
     {QUERY, 0, STORED, "--query and --stored go together"},
@@ -1082,8 +1133,9 @@ static int run_discover(const cli_call *call, const void *flags) {
 const cli_verb cmd_discover = {
     .brief = "out alpha k dup keep split labels names data html query stored device force",
     .name = "discover",
-    .summary = "false negatives and duplicates in any embeddings",
+    .summary = "false negatives and duplicates in any embeddings or images",
     .usage = "glofnd discover EMB ... --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
+             "       glofnd discover folder:DIR --out DIR ...     near duplicates of images, without a network\n"
              "       glofnd discover RUN [--data SPEC] --out DIR ...\n"
              "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
              "       glofnd discover --split train=A.npy --split test=B.npy --out DIR ...     leaks between splits\n"
@@ -1093,7 +1145,8 @@ const cli_verb cmd_discover = {
              "EMB, NEW: [samples][numbers] as .npy, .safetensors, Parquet, .csv or .tsv files, folders or patterns of them",
     CLI_FLAGS(rows, discover_flags),
     .word = "EMB",
-    .word_help = "files of embeddings, folders or patterns of them (\"emb_{000..099}.npy\"); or the folder of a run",
+    .word_help = "files of embeddings, folders or patterns of them (\"emb_{000..099}.npy\"); data as folder:DIR, cifar100:DIR, "
+                 "mnist:DIR, compared by 8 x 8 x 3 means of pixels; or the folder of a run",
     .min_words = 0,
     .max_words = -1,
     .run = run_discover,

@@ -22,7 +22,7 @@ static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format
 
 /* The format of this name; or a message with all names, and the one that is most like it. */
 static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {
-    char known[400] = "";
+    char known[320] = ""; /* leaves space for the rest of the message */
     const char *best = formats[0]->name;
     for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
         *out = formats[k];
@@ -32,9 +32,12 @@ static glofnd_status find_format(gf_error *err, const char *name, const gf_datas
     }
     *out = &gf_format_official;
     if (gf_known_find(name)) return GLOFND_OK;
-    for (int k = 0; gf_known_at(k); k++) {
+    for (int k = 0, room = 1; gf_known_at(k); k++) {
         if (!gf_known_at(k)->read) continue;
-        snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
+        const size_t used = strlen(known);
+        room = room && used + strlen(gf_known_at(k)->name) + sizeof ", , ..." < sizeof known;
+        if (room) snprintf(known + used, sizeof known - used, ", %s", gf_known_at(k)->name);
+        else if (known[used - 1] != '.') snprintf(known + used, sizeof known - used, ", ...");
         if (gf_edit_distance(name, gf_known_at(k)->name) < gf_edit_distance(name, best)) best = gf_known_at(k)->name;
     }
     const char *near = gf_is_folder(name) ? "folder" : gf_is_near(name, best) ? best : NULL;
