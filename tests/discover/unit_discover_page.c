@@ -190,6 +190,39 @@ TEST(duplicates_get_their_images_first) {
     gf_explorer_images_free(&m);
 }
 
+/* 40 groups, of which the last has two labels; outliers and label issues: all lists begin with images if there is room for few. */
+TEST(lists_share_the_images) {
+    static little d;
+    static int32_t kept[N], label[N];
+    static float similarity[N];
+    static gf_outlier outlier[100];
+    static gf_label_issue issue[100];
+    gf_explorer_images m;
+    const gf_decide_spec decide = {0};
+    const gf_decisions decisions = {
+        .kept = kept, .similarity = similarity, .outlier = outlier, .outliers = 100, .issue = issue, .issues = 100};
+    if (no_jpeg()) skip();
+    make(&d);
+    for (int i = 0; i < N; i++) kept[i] = i, label[i] = i == 399, d.group[i] = i < 400 ? i / 10 : -1, d.copy[i] = i;
+    label[0] = -1; /* unknown: does not differ */
+    for (int k = 0; k < 100; k++) outlier[k] = (gf_outlier){.position = 599 - k, .nearest = -1};
+    for (int k = 0; k < 100; k++) issue[k] = (gf_label_issue){.position = 400 + k};
+    d.x.groups = 40, d.x.label = label, d.x.decide = &decide, d.x.decisions = &decisions, d.x.other = d.other;
+    assert_int_equal(gf_explorer_draw(&err, &d.x, &m), GLOFND_OK);
+    d.x.image_bytes = GF_BASE64_BYTES(m.sheet_bytes[0]) + 10;
+    assert_int_equal(m.slot[390], 0); /* labels differ */
+    gf_explorer_images_free(&m);
+    assert_int_equal(gf_explorer_draw(&err, &d.x, &m), GLOFND_OK);
+    assert_int_equal(m.sheets, 1);
+    int groups = 0, outliers = 0, issues = 0;
+    for (int i = 0; i < N; i++) {
+        const int seen = m.slot[i] >= 0;
+        groups += seen && i < 400, issues += seen && i >= 400 && i < 500, outliers += seen && i >= 500;
+    }
+    assert_true(groups >= 80 && groups <= 95 && outliers >= 80 && issues >= 80);
+    gf_explorer_images_free(&m);
+}
+
 TEST(a_page_that_cannot_be_written_says_so) {
     static little d;
     int64_t shown;
@@ -246,16 +279,17 @@ static char *read_text(const char *path) {
 TEST(a_large_page_has_a_folder) {
     static little d;
     static int32_t kept[N];
+    static float similarity[N];
     static const char *names[N];
     int64_t shown;
     gf_outlier outlier[2] = {{.position = 9, .nearest = -1}, {.position = 5, .nearest = 6}};
-    gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3, .score = 0.75};
+    gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3, .score = 0.75, .probability = 0.875};
     const gf_explorer_leak leak = {3, 7, 1.0f, 1, 0, 1};
     const gf_decide_spec decide = {.split = {{"train", 0, 10}, {"test", 10, 5}}, .splits = 2};
     const gf_decisions decisions = {
-        .kept = kept, .outlier = outlier, .outliers = 2, .issue = &issue, .issues = 1, .leak[0][1] = 6};
+        .kept = kept, .similarity = similarity, .outlier = outlier, .outliers = 2, .issue = &issue, .issues = 1, .leak[0][1] = 6};
     make(&d);
-    for (int i = 0; i < N; i++) kept[i] = i == 7 ? 3 : i, names[i] = i == 3 ? "</script>\"\xff" : "plain";
+    for (int i = 0; i < N; i++) kept[i] = i == 7 ? 3 : i, similarity[i] = 0.995f, names[i] = i == 3 ? "</script>\"\xff" : "plain";
     d.x.image = NULL, d.x.inline_bytes = 100.0, d.x.name = names;
     d.x.decide = &decide, d.x.decisions = &decisions, d.x.leak = &leak, d.x.leaks = 1;
     for (int i = 0; i < N; i++) d.row[i] = i;
@@ -263,14 +297,18 @@ TEST(a_large_page_has_a_folder) {
     const char *page = read_text(path_of("index.html"));
     assert_true(strlen(page) < 60000);
     assert_null(strstr(page, "id=\"c-"));
+    /* without a script: tables */
+    assert_non_null(
+        strstr(page, "<tr><td>row 3, &lt;/script&gt;&quot;\xef\xbf\xbd</td><td>row 7, plain (remove, 0.9950)</td></tr>"));
+    assert_non_null(strstr(page, "<td>row 4, plain</td><td>suggested: <i>7</i></td><td>probability 0.8750</td>"));
     assert_non_null(strstr(page, "\"folder\":\"page\""));
-    assert_non_null(strstr(page, "\"splits\":[[\"train\",10,0,0,6,0],[\"test\",5,0,0,0,0]]"));
+    assert_non_null(strstr(page, "\"splits\":[[\"train\",0,10,0,0,6,0],[\"test\",10,5,0,0,0,0]]"));
     assert_string_equal(
         read_text(path_of("page/g0.js")),
-        "GF(\"g0\",[[0,2,0,1,0,[[3,3,-1,-1,0,\"\\u003c/script\\u003e\\\"\\ufffd\"],[7,7,-1,-1,1,\"plain\"]],[]],\n"
-        "[1,2,0,0,0,[[500,500,-1,-1,0,\"plain\"],[501,501,-1,-1,0,\"plain\"]],[]]]);\n");
-    assert_non_null(strstr(read_text(path_of("page/o0.js")), "GF(\"o0\",[[[9,9,-1,-1,0,\"plain\"],[9,9"));
-    assert_non_null(strstr(read_text(path_of("page/l0.js")), "[[[4,4,-1,-1,0,\"plain\"],7,0.750,3,3,0]]"));
+        "GF(\"g0\",[[0,2,0,1,0,[[3,3,-1,-1,null,\"\\u003c/script\\u003e\\\"\\ufffd\"],[7,7,-1,-1,0.9950,\"plain\"]],[]],\n"
+        "[1,2,0,0,0,[[500,500,-1,-1,null,\"plain\"],[501,501,-1,-1,null,\"plain\"]],[]]]);\n");
+    assert_non_null(strstr(read_text(path_of("page/o0.js")), "GF(\"o0\",[[[9,9,-1,-1,null,\"plain\"],[9,9"));
+    assert_non_null(strstr(read_text(path_of("page/l0.js")), "[[[4,4,-1,-1,null,\"plain\"],7,0.8750,3,3,0]]"));
     assert_non_null(strstr(read_text(path_of("page/k0.js")), ",1.0000,1,0,1]]"));
     assert_int_equal(strncmp(read_text(path_of("page/a0.js")), "GF(\"a0\",[\"AAAAAAEAAAACAAAA", 26), 0);
     assert_int_equal(strncmp(read_text(path_of("page/n0.js")), "GF(\"n0\",[\"AAAAPwAAAD8AAAA/", 26), 0);

@@ -37,7 +37,7 @@ data=shapes:n=90,classes=3,size=16,seed=3
 expect 0 "open index.html" "$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --html-mb 0.1 --out s --quiet
 [ "$(wc -c < s/index.html)" -lt 250000 ] || fail "the page is larger than its budget"
 expect 0 "open index.html" "$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --out t --quiet
-grep -q "Thumbnails of all anchors" t/index.html || fail "images are missing"
+grep -q "Thumbnails of all rows" t/index.html || fail "images are missing"
 [ "$(head -c 4 t/index.html)" = "<!do" ] || fail "no page"
 expect 1 "91 images" "$glofnd" discover x.npy --data shapes:n=91,classes=3,size=16 --html --out u --quiet
 
@@ -75,7 +75,7 @@ look() {
 
 look r/index.html
 grep -q '&lt;/script&gt;&lt;script&gt;console' dom || fail "the name of row 30 is not shown"
-first=$(grep -o 'class="group"><p class="small">group [0-9]*: [0-9]* rows[^/]*' dom | head -1)
+first=$(grep -o 'class="group[^"]*"><p class="small">group [0-9]*: [0-9]* rows[^/]*' dom | head -1)
 case $first in *"3 rows"*"exact copies"*) ;; *) fail "exact copies are not first: $first" ;; esac
 python3 - <<'PY' || fail "numbers of the page"
 import html, json, re
@@ -131,9 +131,80 @@ expect 0 "open index.html" "$glofnd" discover x.npy --names names --labels y.npy
 look d/index.html
 for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
     '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Label issues (' \
-    'train – test: 1.0000' 'keep 0' 'class="tile removed"'; do
+    'train – test: 1.0000' '>keep</div>' '>remove 1.0000</button>' 'class="tile removed"' '<kbd>a</kbd> accept'; do
     grep -qF -- "$text" dom || fail "the page does not show: $text"
 done
+
+# What a curator decides by keys, and the files that the page makes of it. Without a decision keep.txt is that of the search.
+# use NAME: a copy of d/index.html, where saved files are put into the page as data-NAME, after the steps of `steps`.
+use() {
+    { cat d/index.html
+      cat <<'HTML'
+<script>
+  const soon = () => new Promise((done) => setTimeout(done, 100)), blobs = new Map(), make = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { const url = make(blob); blobs.set(url, blob); return url; };
+  HTMLAnchorElement.prototype.click = function () {
+    blobs.get(this.href).text().then((text) => {
+      const e = document.createElement("pre");
+      e.dataset.file = this.download, e.textContent = text, document.body.append(e);
+    });
+  };
+  const press = async (...keys) => { for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })), await soon(); };
+  const push = async (text, from) => {
+    for (const b of document.querySelectorAll((from || "") + " button")) if (b.textContent.startsWith(text)) { b.click(); break; }
+    await soon();
+  };
+  (async () => {
+    while (document.documentElement.dataset.ready !== "1") await soon();
+HTML
+      echo "$steps"
+      cat <<'HTML'
+    await push("keep.txt", "#todo");
+    await push("labels_fixed.csv", "#todo");
+  })();
+</script>
+HTML
+    } > d/used.html
+    look d/used.html
+    rm -rf saved
+    python3 -c '
+import html, os, re
+os.mkdir("saved")
+for name, text in re.findall(r"<pre data-file=\"([^\"]*)\">([^<]*)</pre>", open("dom", encoding="utf-8").read()):
+    open("saved/" + name, "w", encoding="utf-8").write(html.unescape(text))' || fail "saved files"
+}
+steps=
+use
+for file in keep.txt keep_1.txt keep_2.txt; do cmp saved/$file d/$file || fail "$file of the page without a decision"; done
+{ echo row,label; awk 'BEGIN { for (i = 0; i < 90; i++) print i "," i % 3 }'; } > expected
+cmp saved/labels_fixed.csv expected || fail "labels_fixed.csv without a decision"
+# Group 1 (30, 31, 32) is kept by r; 41 is accepted, taken back and accepted again; the first outlier goes, the second stays; the
+# first issue gets its label, the second not. The page is opened anew: decisions are in the browser.
+steps='await push("Duplicates", "#tabs"); await press("j", "k", "r", "a", "u", "a");
+       await push("Outliers", "#tabs"); await press("a", "r"); await push("Label issues", "#tabs"); await press("a", "j", "k", "r");'
+use
+gone=$(awk 'NR == 2 { print $1 }' d/outliers.tsv)
+{ cat d/keep.txt; printf '31\n32\n'; } | sort -n | grep -vx "$gone" > expected
+cmp saved/keep.txt expected || fail "keep.txt with decisions"
+awk '$1 < 31' expected | cmp saved/keep_1.txt - || fail "keep_1.txt with decisions"
+awk '$1 >= 31 { print $1 - 31 }' expected | cmp saved/keep_2.txt - || fail "keep_2.txt with decisions"
+awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i } NR == 2 { print $c["row"] "," $c["suggested"] }' d/label_issues.tsv > fixed
+awk -F, 'NR == FNR { f[$1] = $2; next } FNR == 1 { print "row,label" } { print $1 "," ($1 in f ? f[$1] : $2) }' fixed \
+    - > expected <<ROWS
+$(awk 'BEGIN { for (i = 0; i < 90; i++) print i "," i % 3 }')
+ROWS
+cmp saved/labels_fixed.csv expected || fail "labels_fixed.csv with decisions"
+mv saved before
+steps=
+use
+cmp saved/keep.txt before/keep.txt && cmp saved/labels_fixed.csv before/labels_fixed.csv || fail "decisions are lost"
+expect 0 "issues" "$glofnd" discover x.npy --labels saved/labels_fixed.csv --label-column label --k 4 --out w
+steps='await push("start again", "#todo");'
+use
+cmp saved/keep.txt d/keep.txt || fail "start again"
+
+# Without a script the lists are there.
+grep -A400 '<noscript>' d/index.html | grep -q '(remove, 1.0000)</td>' || fail "no lists without JavaScript"
 
 # A row whose name is empty is called by its number.
 sed '56s/.*//' names > unnamed

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "io/blockfile.h"
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "plot/svg.h"
@@ -190,6 +191,62 @@ static void put_anchors(chunks *c, const gf_explorer *x, const int32_t *slot) {
     free(b.at);
 }
 
+/* ----- groups and components ----- */
+
+typedef struct sets {
+    int64_t *first;       /* [count + 1] of a set in member */
+    int32_t *member;      /* positions, ascending */
+    const int32_t *order; /* [count] sets as they are shown; NULL: by number */
+    const int64_t *pairs; /* [count] or NULL */
+} sets;
+
+static int list_members(sets *s, const int32_t *of, int64_t n, int64_t count) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i++) total += of[i] >= 0;
+    s->first = calloc((size_t)count + 2, sizeof *s->first);
+    s->member = malloc((size_t)(total + 1) * sizeof *s->member);
+    if (!s->first || !s->member) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (of[i] >= 0) s->first[of[i] + 1]++;
+    for (int64_t g = 0; g < count; g++) s->first[g + 1] += s->first[g];
+    for (int64_t i = 0; i < n; i++)
+        if (of[i] >= 0) s->member[s->first[of[i]]++] = (int32_t)i;
+    for (int64_t g = count; g > 0; g--) s->first[g] = s->first[g - 1];
+    s->first[0] = 0;
+    return 1;
+}
+
+/* Do both rows have a label, and another one? */
+static int labels_differ(const gf_explorer *x, int64_t i, int64_t j) {
+    return x->label && x->label[i] >= 0 && x->label[j] >= 0 && x->label[i] != x->label[j];
+}
+
+/* Groups of duplicates as they are shown: those whose labels differ first, and those with equal bytes before others. NULL: no
+ * memory. */
+static int32_t *order_groups(const gf_explorer *x) {
+    enum { EQUAL = 1, DIFFER = 2 };
+    int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order), *first = malloc((size_t)(x->groups + 1) * sizeof *first);
+    uint8_t *kind = calloc((size_t)x->groups + 1, 1);
+    int64_t used = 0;
+    for (int64_t g = 0; first && g < x->groups; g++) first[g] = -1;
+    for (int64_t i = 0; first && kind && i < x->n; i++) {
+        const int32_t g = x->group[i];
+        if (g < 0) continue;
+        if (x->copy_of[i] != i) kind[g] |= EQUAL;
+        if (first[g] < 0 && (!x->label || x->label[i] >= 0)) first[g] = (int32_t)i;
+        else if (first[g] >= 0 && labels_differ(x, i, first[g])) kind[g] |= DIFFER;
+    }
+    static const uint8_t wanted[] = {EQUAL | DIFFER, DIFFER, EQUAL, 0};
+    for (int w = 0; order && first && kind && w < 4; w++)
+        for (int64_t g = 0; g < x->groups; g++)
+            if (kind[g] == wanted[w]) order[used++] = (int32_t)g;
+    const int complete = order && first && kind;
+    free(first);
+    free(kind);
+    if (!complete) free(order), order = NULL;
+    return order;
+}
+
 /* ----- images ----- */
 
 enum { QUALITY = 80 };
@@ -202,6 +259,7 @@ typedef struct drawing {
     gf_image image;
     int64_t *position; /* anchors on the sheet */
     size_t used;       /* bytes of the page */
+    int64_t visited;   /* anchors that were asked for */
     int full;
 } drawing;
 
@@ -239,6 +297,7 @@ static glofnd_status add_picture(gf_error *err, drawing *d, int64_t i) {
     const gf_image *thumbnail = NULL;
     if (d->full || d->out->slot[i] != -1) return GLOFND_OK;
     d->out->slot[i] = -2;
+    d->visited++;
     if (!d->x->image(d->x->user, i, &d->image)) return GLOFND_OK;
     TRY(gf_thumbnail_scale(err, &d->thumbnails, &d->image, &thumbnail));
     d->position[d->sheet.count] = i;
@@ -246,23 +305,58 @@ static glofnd_status add_picture(gf_error *err, drawing *d, int64_t i) {
     return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
 }
 
-/* Exact copies first, other duplicates, images that decisions show, neighbours of duplicates, then all others. */
-static glofnd_status add_pictures(gf_error *err, drawing *d) {
-    enum { SHOWN = 500 };
-    const gf_explorer *x = d->x;
-    const gf_decisions *decisions = x->decisions;
-    for (int exact = 1; exact >= 0; exact--)
-        for (int64_t i = 0; i < x->n; i++) {
-            if (exact && x->copy_of[i] != i) TRY(add_picture(err, d, x->copy_of[i]));
-            if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add_picture(err, d, i));
-        }
-    for (int64_t k = 0; decisions && k < GF_MIN(decisions->outliers, SHOWN); k++) {
-        const gf_outlier *e = &decisions->outlier[k];
-        TRY(add_picture(err, d, e->position));
-        if (e->nearest >= 0) TRY(add_picture(err, d, e->nearest));
+/* ----- which thumbnails: the lists take turns ----- */
+
+enum { LIST_GROUPS, LIST_ISSUES, LIST_OUTLIERS, LIST_LEAKS, LISTS };
+
+static int64_t list_length(const gf_explorer *x, int list) {
+    const gf_decisions *e = x->decisions;
+    const int64_t length = list == LIST_GROUPS     ? x->groups
+                           : !e                    ? 0
+                           : list == LIST_ISSUES   ? e->issues
+                           : list == LIST_OUTLIERS ? e->outliers
+                                                   : x->leaks;
+    return GF_MIN(length, CHUNK_LISTED);
+}
+
+/* The pictures of item k of a list. */
+static glofnd_status add_item(gf_error *err, drawing *d, const sets *groups, int list, int64_t k) {
+    const gf_decisions *e = d->x->decisions;
+    if (list == LIST_GROUPS) {
+        const int64_t g = groups->order[k], end = GF_MIN(groups->first[g + 1], groups->first[g] + CHUNK_MEMBERS);
+        for (int64_t m = groups->first[g]; m < end; m++) TRY(add_picture(err, d, groups->member[m]));
+    } else if (list == LIST_ISSUES) {
+        TRY(add_picture(err, d, e->issue[k].position));
+    } else if (list == LIST_OUTLIERS) {
+        TRY(add_picture(err, d, e->outlier[k].position));
+        if (e->outlier[k].nearest >= 0) TRY(add_picture(err, d, e->outlier[k].nearest));
+    } else {
+        TRY(add_picture(err, d, d->x->leak[k].a));
+        TRY(add_picture(err, d, d->x->leak[k].b));
     }
-    for (int64_t k = 0; decisions && k < GF_MIN(decisions->issues, SHOWN); k++)
-        TRY(add_picture(err, d, decisions->issue[k].position));
+    return GLOFND_OK;
+}
+
+/* The list that has the fewest pictures so far is next, so that all lists begin with pictures, whatever their lengths. Then the
+ * other duplicates, the neighbours of what is listed, and all others. */
+static glofnd_status add_pictures(gf_error *err, drawing *d, const sets *groups) {
+    const gf_explorer *x = d->x;
+    int64_t next[LISTS] = {0}, pictures[LISTS] = {0};
+    while (!d->full) {
+        int list = -1;
+        for (int k = 0; k < LISTS; k++)
+            if (next[k] < list_length(x, k) && (list < 0 || pictures[k] < pictures[list])) list = k;
+        if (list < 0) break;
+        const int64_t before = d->visited;
+        TRY(add_item(err, d, groups, list, next[list]++));
+        pictures[list] += d->visited - before;
+    }
+    for (int64_t i = 0; i < x->n && !d->full; i++)
+        if (x->group[i] >= 0) TRY(add_picture(err, d, i));
+    const gf_decisions *e = x->decisions;
+    for (int64_t k = 0; e && k < GF_MIN(e->issues, CHUNK_LISTED) && !d->full; k++)
+        for (int64_t m = (int64_t)e->issue[k].position * x->top, end = m + x->top; m < end && x->other[m] >= 0; m++)
+            TRY(add_picture(err, d, x->other[m]));
     for (int64_t i = 0; i < x->n && !d->full; i++)
         for (int64_t k = 0; k < x->top && x->group[i] >= 0 && x->other[i * x->top + k] >= 0; k++)
             TRY(add_picture(err, d, x->other[i * x->top + k]));
@@ -274,19 +368,27 @@ glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_
     drawing d = {.x = x, .out = out, .thumbnails = {.side = x->side, .square = 1}};
     *out = (gf_explorer_images){0};
     if (!x->image) return GLOFND_OK;
+    sets groups = {0};
+    int32_t *order = order_groups(x);
     const int64_t places = (int64_t)across(&d) * across(&d);
     out->slot = malloc((size_t)x->n * sizeof *out->slot);
     d.position = malloc((size_t)places * sizeof *d.position);
-    glofnd_status status = out->slot && d.position ? gf_sprite_sheet_init(err, &d.sheet, x->side, across(&d), across(&d))
-                                                   : gf_fail(err, GLOFND_E_MEMORY, "no memory for thumbnails");
+    const int listed = order && list_members(&groups, x->group, x->n, x->groups);
+    groups.order = order;
+    glofnd_status status = listed && out->slot && d.position
+                               ? gf_sprite_sheet_init(err, &d.sheet, x->side, across(&d), across(&d))
+                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for thumbnails");
     for (int64_t i = 0; out->slot && i < x->n; i++) out->slot[i] = -1;
-    if (status == GLOFND_OK) status = add_pictures(err, &d);
+    if (status == GLOFND_OK) status = add_pictures(err, &d, &groups);
     for (int64_t i = 0; out->slot && i < x->n; i++)
         if (out->slot[i] < 0) out->slot[i] = -1;
     gf_thumbnails_free(&d.thumbnails);
     gf_sprite_sheet_free(&d.sheet);
     gf_image_free(&d.image);
     free(d.position);
+    free(groups.first);
+    free(groups.member);
+    free(order);
     if (status != GLOFND_OK) gf_explorer_images_free(out);
     return status;
 }
@@ -307,16 +409,20 @@ typedef struct lists {
     const int32_t *slot;
 } lists;
 
-/* [position, row, label, picture, 1 if it is removed, name]: what a tile needs. */
+/* [position, row, label, picture, similarity to the row that is kept instead (null: it is kept itself), name]: what a tile needs. */
 static void add_anchor(const lists *l, int64_t i) {
     const gf_explorer *x = l->x;
-    gf_text_add(&l->c->text, "[%lld,%d,%d,%d,%d", (long long)i, (int)x->row[i], x->label ? (int)x->label[i] : -1,
-                l->slot ? (int)l->slot[i] : -1, x->decisions && x->decisions->kept[i] != i);
+    const gf_decisions *e = x->decisions;
+    gf_text *t = &l->c->text;
+    gf_text_add(t, "[%lld,%d,%d,%d,", (long long)i, (int)x->row[i], x->label ? (int)x->label[i] : -1,
+                l->slot ? (int)l->slot[i] : -1);
+    if (e && e->kept[i] != i) gf_text_add(t, "%.4f", isnan(e->similarity[i]) ? 0.0 : (double)e->similarity[i]);
+    else gf_text_add(t, "null");
     if (x->name) {
-        gf_text_add(&l->c->text, ",");
-        add_json_string(&l->c->text, x->name[i]);
+        gf_text_add(t, ",");
+        add_json_string(t, x->name[i]);
     }
-    gf_text_add(&l->c->text, "]");
+    gf_text_add(t, "]");
 }
 
 /* Calls `add` for items 0 .. count-1 of the list. */
@@ -334,39 +440,19 @@ static void put_list(lists *l, const char *kind, int64_t count, void (*add)(cons
     }
 }
 
-typedef struct sets {
-    int64_t *first;       /* [count + 1] of a set in member */
-    int32_t *member;      /* positions, ascending */
-    const int32_t *order; /* [count] sets as they are shown; NULL: by number */
-    const int64_t *pairs; /* [count] or NULL */
-} sets;
-
-static int list_members(sets *s, const int32_t *of, int64_t n, int64_t count) {
-    int64_t total = 0;
-    for (int64_t i = 0; i < n; i++) total += of[i] >= 0;
-    s->first = calloc((size_t)count + 2, sizeof *s->first);
-    s->member = malloc((size_t)(total + 1) * sizeof *s->member);
-    if (!s->first || !s->member) return 0;
-    for (int64_t i = 0; i < n; i++)
-        if (of[i] >= 0) s->first[of[i] + 1]++;
-    for (int64_t g = 0; g < count; g++) s->first[g + 1] += s->first[g];
-    for (int64_t i = 0; i < n; i++)
-        if (of[i] >= 0) s->member[s->first[of[i]]++] = (int32_t)i;
-    for (int64_t g = count; g > 0; g--) s->first[g] = s->first[g - 1];
-    s->first[0] = 0;
-    return 1;
-}
-
 /* [number, members, mutual pairs, some have equal bytes, labels differ, [anchors], [further positions]] */
 static void add_set(const lists *l, int64_t k, const void *arg) {
     const sets *s = arg;
     const gf_explorer *x = l->x;
     const int64_t g = s->order ? s->order[k] : k, from = s->first[g], count = s->first[g + 1] - from;
     gf_text *t = &l->c->text;
+    int64_t labelled = -1;
     int exact = 0, differ = 0;
     for (int64_t m = from; m < from + count; m++) {
-        exact |= x->copy_of[s->member[m]] != s->member[m];
-        differ |= x->label && x->label[s->member[m]] != x->label[s->member[from]];
+        const int64_t i = s->member[m];
+        exact |= x->copy_of[i] != i;
+        if (labelled < 0 && x->label && x->label[i] >= 0) labelled = i;
+        differ |= labelled >= 0 && labels_differ(x, i, labelled);
     }
     gf_text_add(t, "[%lld,%lld,%lld,%d,%d,[", (long long)g, (long long)count, s->pairs ? (long long)s->pairs[g] : 0LL, exact,
                 differ);
@@ -400,12 +486,12 @@ static void add_outlier(const lists *l, int64_t k, const void *arg) {
                 (double)o->score < e->outlier_limit);
 }
 
-/* [anchor, suggested label, score, votes, for it, for its own] */
+/* [anchor, suggested label, its probability, votes, for it, for its own] */
 static void add_issue(const lists *l, int64_t k, const void *arg) {
     const gf_label_issue *e = &((const gf_decisions *)arg)->issue[k];
     gf_text_add(&l->c->text, "[");
     add_anchor(l, e->position);
-    gf_text_add(&l->c->text, ",%d,%.3f,%d,%d,%d]", (int)e->suggested, e->score, (int)e->votes, (int)e->best, (int)e->own);
+    gf_text_add(&l->c->text, ",%d,%.4f,%d,%d,%d]", (int)e->suggested, e->probability, (int)e->votes, (int)e->best, (int)e->own);
 }
 
 /* [anchor, anchor, similarity, equal bytes, split, split] */
@@ -431,7 +517,7 @@ static void put_lists(chunks *c, const gf_explorer *x, const int32_t *slot, cons
 
 /* ----- the page ----- */
 
-extern const char gf_explorer_css[], gf_explorer_js[];
+extern const char gf_explorer_css[], gf_explorer_js[], gf_review_js[];
 
 enum { NEIGHBOUR_BYTES = 6, ANCHOR_BYTES = 36 };
 
@@ -467,8 +553,91 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     return fit > TOP_MIN ? (int64_t)fit : GF_MIN(top, TOP_MIN);
 }
 
+/* ----- the lists without a script: plain tables of their first items ----- */
+
+enum { PLAIN_LISTED = 100, PLAIN_MEMBERS = 8 };
+
+static void add_label(gf_text *t, const gf_explorer *x, int32_t label) {
+    const char *name = label >= 0 && x->class_name ? x->class_name(x->user, label) : NULL;
+    if (name && *name) add_html(t, name);
+    else if (label >= 0) gf_text_add(t, "%d", (int)label);
+}
+
+/* Row, name and label of a position, as one cell. */
+static void add_plain_row(gf_text *t, const gf_explorer *x, int64_t i) {
+    gf_text_add(t, "<td>row %d", (int)x->row[i]);
+    if (x->name && *x->name[i]) gf_text_add(t, ", "), add_html(t, x->name[i]);
+    if (x->label && x->label[i] >= 0) gf_text_add(t, " <i>"), add_label(t, x, x->label[i]), gf_text_add(t, "</i>");
+    if (x->decisions && x->decisions->kept[i] != i) gf_text_add(t, " (remove, %.4f)", (double)x->decisions->similarity[i]);
+    gf_text_add(t, "</td>");
+}
+
+static void begin_plain(gf_text *t, const char *title, int64_t count, const char *file) {
+    gf_text_add(t, "<h2>%s (%lld)</h2><p class=\"soft small\">%s%s%s</p><table class=\"plain\">\n", title, (long long)count,
+                count > PLAIN_LISTED ? "The first 100; all are in " : "See ", file, ".");
+}
+
+static void add_plain_groups(gf_text *t, const gf_explorer *x, const int32_t *order) {
+    const int64_t shown = GF_MIN(x->groups, PLAIN_LISTED);
+    int32_t place[PLAIN_LISTED][PLAIN_MEMBERS], used[PLAIN_LISTED] = {0};
+    int32_t *where = malloc((size_t)(x->groups + 1) * sizeof *where);
+    t->failed |= !where;
+    for (int64_t g = 0; where && g < x->groups; g++) where[g] = -1;
+    for (int64_t k = 0; where && k < shown; k++) where[order[k]] = (int32_t)k;
+    for (int64_t i = 0; where && i < x->n; i++) {
+        const int32_t k = x->group[i] >= 0 ? where[x->group[i]] : -1;
+        if (k >= 0 && used[k] < PLAIN_MEMBERS) place[k][used[k]++] = (int32_t)i;
+    }
+    begin_plain(t, "Duplicates", x->groups, "duplicate_groups.tsv");
+    for (int64_t k = 0; where && k < shown; k++) {
+        gf_text_add(t, "<tr>");
+        for (int m = 0; m < used[k]; m++) add_plain_row(t, x, place[k][m]);
+        gf_text_add(t, "</tr>\n");
+    }
+    gf_text_add(t, "</table>");
+    free(where);
+}
+
+static void add_plain_lists(gf_text *t, const gf_explorer *x, const int32_t *order) {
+    const gf_decisions *e = x->decisions;
+    gf_text_add(t,
+                "<noscript><section class=\"panel\"><p>Without JavaScript this page shows the lists as tables. With it, you see "
+                "images, decide and export. The script is part of the page; nothing is loaded.</p>\n");
+    if (x->groups) add_plain_groups(t, x, order);
+    if (e && x->leaks) {
+        begin_plain(t, "Leaks", x->leaks, "leaks.tsv");
+        for (int64_t k = 0; k < GF_MIN(x->leaks, PLAIN_LISTED); k++) {
+            gf_text_add(t, "<tr>");
+            add_plain_row(t, x, x->leak[k].a);
+            add_plain_row(t, x, x->leak[k].b);
+            gf_text_add(t, "<td>similarity %.4f</td></tr>\n", (double)x->leak[k].similarity);
+        }
+        gf_text_add(t, "</table>");
+    }
+    if (e && e->issues) {
+        begin_plain(t, "Label issues", e->issues, "label_issues.tsv");
+        for (int64_t k = 0; k < GF_MIN(e->issues, PLAIN_LISTED); k++) {
+            gf_text_add(t, "<tr>");
+            add_plain_row(t, x, e->issue[k].position);
+            gf_text_add(t, "<td>suggested: <i>"), add_label(t, x, e->issue[k].suggested);
+            gf_text_add(t, "</i></td><td>probability %.4f</td></tr>\n", e->issue[k].probability);
+        }
+        gf_text_add(t, "</table>");
+    }
+    if (e && e->outliers) {
+        begin_plain(t, "Outliers", e->outliers, "outliers.tsv");
+        for (int64_t k = 0; k < GF_MIN(e->outliers, PLAIN_LISTED); k++) {
+            gf_text_add(t, "<tr>");
+            add_plain_row(t, x, e->outlier[k].position);
+            gf_text_add(t, "<td>score %.4f</td></tr>\n", (double)e->outlier[k].score);
+        }
+        gf_text_add(t, "</table>");
+    }
+    gf_text_add(t, "</section></noscript>\n");
+}
+
 /* Head, facts and body, up to the data. */
-static void add_body(gf_text *t, const gf_explorer *x, int64_t shown, int pieces) {
+static void add_body(gf_text *t, const gf_explorer *x, int64_t shown, int pieces, const int32_t *order) {
     const char *beside = pieces ? " 'self' file:" : ""; /* data in files beside it; nothing else is loaded */
     gf_text_add(
         t,
@@ -478,14 +647,27 @@ static void add_body(gf_text *t, const gf_explorer *x, int64_t shown, int pieces
         "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ",
         beside, beside);
     add_html(t, x->source);
-    gf_text_add(t,
-                "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n"
-                "<p class=\"soft small\">found by <b>glofnd discover</b> in ",
-                gf_explorer_css);
+    gf_text_add(t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>%s</h1>\n<p class=\"soft small\">%lld rows of ",
+                gf_explorer_css, x->decisions ? "What to do first" : "False negatives and duplicates", (long long)x->n);
     add_html(t, x->source);
+    gf_text_add(t,
+                ", read by <b>glofnd discover</b></p>\n<div class=\"todo\" id=\"todo\"></div>\n</header>\n"
+                "<div class=\"bar\"><div><span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span>"
+                "<div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
+                "aria-label=\"search a row\" placeholder=\"search: row number%s\">"
+                "<ul class=\"hits\" id=\"hits\"></ul></div><p class=\"keys small\" id=\"keys\"></p></div></div>\n<main>",
+                x->name    ? " or part of a name"
+                : x->label ? " or label"
+                           : "");
+    add_plain_lists(t, x, order);
     gf_text_add(
-        t, "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
-           "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
+        t, "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
+           "<section class=\"panel anchor\" id=\"side\"><div class=\"nav\"><button id=\"previous\">previous row</button>"
+           "<button id=\"next\">next row</button><button id=\"random\">random row</button></div>"
+           "<div id=\"anchor\" aria-live=\"polite\"></div></section></div></main>\n"
+           "<footer><details id=\"statistics\"><summary>Statistics: thresholds, pairs and the summary of the search</summary>"
+           "<p class=\"lead\">Every row has its own similarity threshold. Rows above it probably show the same thing, and "
+           "training should not push them apart: they are false negatives. Nearly equal rows are duplicates.</p>"
            "<div class=\"facts\">");
     for (int k = 0; k < x->fact_count; k++) {
         gf_text_add(t, "<div class=\"fact\"><b>");
@@ -494,30 +676,26 @@ static void add_body(gf_text *t, const gf_explorer *x, int64_t shown, int pieces
         add_html(t, x->facts[2 * k + 1]);
         gf_text_add(t, "</span></div>");
     }
-    gf_text_add(t,
-                "</div>\n</header>\n"
-                "<div class=\"bar\"><div><div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
-                "aria-label=\"search an anchor\" placeholder=\"search: row number%s\">"
-                "<ul class=\"hits\" id=\"hits\"></ul></div><button id=\"previous\">previous</button>"
-                "<button id=\"next\">next</button><button id=\"random\">random</button>"
-                "<span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span></div></div>\n"
-                "<main><noscript><p>This page needs JavaScript. The script is part of the page; nothing is loaded.</p>"
-                "</noscript>\n"
-                "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
-                "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n"
-                "<footer><details><summary>Summary</summary><pre>",
-                x->name    ? " or part of a name"
-                : x->label ? " or label"
-                           : "");
+    gf_text_add(t, "</div><h2>Thresholds of all rows</h2><div id=\"histogram\"></div><pre>");
     add_html(t, x->summary);
     gf_text_add(t, "</pre></details>\n<p class=\"soft small\">");
-    if (x->top > 0) gf_text_add(t, "At most %lld neighbours of each anchor. ", (long long)x->top);
+    if (x->top > 0) gf_text_add(t, "At most %lld neighbours of each row. ", (long long)x->top);
     if (x->image && shown < x->n)
-        gf_text_add(
-            t, "Thumbnails of %lld of %lld anchors, duplicates first: images are limited to %.3g MB of this page (--html-mb).",
-            (long long)shown, (long long)x->n, (double)x->image_bytes / 1e6);
-    else if (x->image) gf_text_add(t, "Thumbnails of all anchors.");
+        gf_text_add(t, "Thumbnails of %lld of %lld rows: the lists share %.3g MB of images (--html-mb).", (long long)shown,
+                    (long long)x->n, (double)x->image_bytes / 1e6);
+    else if (x->image) gf_text_add(t, "Thumbnails of all rows.");
     gf_text_add(t, "</p></footer>\n");
+}
+
+/* Identifies what the page proposes, so that decisions that a browser kept belong to this result. */
+static uint32_t result_key(const gf_explorer *x) {
+    const gf_decisions *e = x->decisions;
+    uint32_t key = gf_crc32c(0, x->row, (size_t)x->n * sizeof *x->row);
+    key = gf_crc32c(key, e->kept, (size_t)x->n * sizeof *e->kept);
+    if (x->label) key = gf_crc32c(key, x->label, (size_t)x->n * sizeof *x->label);
+    for (int64_t k = 0; k < e->issues; k++) key = gf_crc32c(key, &e->issue[k].suggested, sizeof e->issue[k].suggested);
+    for (int64_t k = 0; x->name && k < x->n; k++) key = gf_crc32c(key, x->name[k], strlen(x->name[k]));
+    return key;
 }
 
 /* Counts, the order of lists, the histogram of thresholds, decisions and class names, as JSON that explorer.js reads. */
@@ -553,14 +731,14 @@ static void add_meta(gf_text *t, const gf_explorer *x, int pieces, const int32_t
         gf_text_add(t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\",\"copies\":%lld",
                     (long long)e->keep, (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep),
                     (long long)copies);
-        gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld,\"splits\":[",
-                    (long long)e->outliers, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
-                    (long long)x->leaks);
+        gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld", (long long)e->outliers,
+                    (long long)e->outliers_found, e->outlier_limit, (long long)e->issues, (long long)x->leaks);
+        gf_text_add(t, ",\"otherlabel\":%lld,\"key\":\"%08x\",\"splits\":[", (long long)e->other_label, (unsigned)result_key(x));
         const gf_decide_spec *spec = x->decide; /* names of splits are plain words */
         for (int a = 0; a < spec->splits; a++) {
             gf_text_add(t, a ? ",[" : "[");
             add_json_string(t, spec->split[a].name);
-            gf_text_add(t, ",%lld", (long long)spec->split[a].rows);
+            gf_text_add(t, ",%lld,%lld", (long long)spec->split[a].first, (long long)spec->split[a].rows);
             for (int b = 0; b < spec->splits; b++)
                 gf_text_add(t, ",%lld,%lld", (long long)e->leak[a][b], (long long)e->exact[a][b]);
             gf_text_add(t, "]");
@@ -594,7 +772,7 @@ static glofnd_status write_files(gf_error *err, const char *path, const gf_explo
     }
     c.page = gf_stream_open(path, "w");
     FAIL_IF(err, !c.page, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
-    add_body(&text, x, m->shown, c.folder[0] != 0);
+    add_body(&text, x, m->shown, c.folder[0] != 0, order);
     add_meta(&text, x, c.folder[0] != 0, order);
     const int memory = !text.failed;
     if (text.at) fwrite(text.at, 1, text.used, c.page);
@@ -602,7 +780,7 @@ static glofnd_status write_files(gf_error *err, const char *path, const gf_explo
     put_anchors(&c, x, m->slot);
     put_lists(&c, x, m->slot, order);
     for (int k = 0; k < m->sheets; k++) chunk_image(&c, k, m->sheet[k], m->sheet_bytes[k]);
-    fprintf(c.page, "<script>\n%s</script>\n</body>\n</html>\n", gf_explorer_js);
+    fprintf(c.page, "<script>\n%s%s</script>\n</body>\n</html>\n", gf_review_js, gf_explorer_js);
     gf_text_free(&c.text);
     const int failed = ferror(c.page) | fclose(c.page);
     FAIL_IF(err, !memory || c.error == ENOMEM, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
@@ -616,21 +794,9 @@ glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explor
             (long long)x->n, (long long)GF_EXPLORER_MAX);
     TRY(gf_explorer_draw(err, x, &images));
     *shown = images.shown;
-    /* Duplicates as they are shown: those with equal bytes first. */
-    int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order);
-    uint8_t *exact = calloc((size_t)x->groups + 1, 1);
-    glofnd_status status =
-        order && exact ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
-    if (status == GLOFND_OK) {
-        int64_t used = 0;
-        for (int64_t i = 0; i < x->n; i++)
-            if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
-        for (int want = 1; want >= 0; want--)
-            for (int64_t g = 0; g < x->groups; g++)
-                if (exact[g] == want) order[used++] = (int32_t)g;
-        status = write_files(err, path, x, &images, order);
-    }
-    free(exact);
+    int32_t *order = order_groups(x);
+    const glofnd_status status = order ? write_files(err, path, x, &images, order)
+                                       : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
     free(order);
     gf_explorer_images_free(&images);
     return status;

@@ -1,5 +1,6 @@
 /* explorer.h - the result of discovery as an HTML page: what is kept and removed, leaks, outliers, labels, connected components,
- * and any anchor with its neighbours on both sides of its threshold. Script and style: explorer.js, explorer.css.
+ * and any anchor with its neighbours on both sides of its threshold. A curator accepts or rejects each proposal and exports the
+ * decisions. Script and style: review.js, explorer.js, explorer.css.
  *
  * A small page is one file. A larger one takes its data from files of the folder "page" beside it, as they are needed: it appears
  * at once, whatever the number of anchors.
@@ -67,7 +68,8 @@ typedef struct gf_explorer_images {
     int64_t shown;
 } gf_explorer_images;
 
-/* Duplicates first, then their neighbours, then the others, until x->image_bytes are used. Empty if x->image is NULL. */
+/* Lists take turns, duplicates, label issues, outliers and leaks; then the others follow, until x->image_bytes are used. Empty if
+ * x->image is NULL. */
 glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out);
 void gf_explorer_images_free(gf_explorer_images *m); /* accepts a zeroed struct */
 

@@ -1,10 +1,11 @@
-/* explorer.js - script of the page of `glofnd discover --html`. The data comes in pieces (see explorer_chunks.h): elements of the
- * page, or files of the folder beside it, each loaded when it is needed. */
+/* explorer.js - script of the page of `glofnd discover --html`. The data comes in pieces (see explorer.c): elements of the
+ * page, or files of the folder next to it, each loaded when it is needed. Decisions and files made of them: review.js. */
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
   const meta = JSON.parse($("d-meta").textContent);
   const n = meta.n, top = meta.top, NEAR = 10000;                     /* NEAR: scale of the similarities */
+  const review = gf_review(meta);
   const number = (x) => x.toLocaleString("en");
   const plural = (x) => (x === 1 ? "" : "s");
 
@@ -48,7 +49,7 @@
   const list = (kind, k) => piece(kind + k, (x) => x);
 
   /* An anchor: its place, row, label, picture, decision, name. */
-  const of_list = (a) => ({ i: a[0], row: a[1], label: a[2], slot: a[3], removed: a[4] === 1, name: a[5] });
+  const of_list = (a) => ({ i: a[0], row: a[1], label: a[2], slot: a[3], removed: a[4] !== null, near: a[4], name: a[5] });
   async function anchor(i) {
     const [k, at] = place(i), x = await light(k);
     return { i, row: x.row[at], label: x.label[at], slot: x.slot[at], removed: x.kept[at] !== i, kept: x.kept[at],
@@ -70,7 +71,7 @@
   const className = (y) => (y >= 0 ? meta.classes[y] || String(y) : "");
   const labelOf = (a) => className(a.label);
   const describe = (a) => (a.name ? a.name + ", " : "") + "row " + a.row + (labelOf(a) ? ", " + labelOf(a) : "") +
-    (a.removed ? ", to be removed" : "");
+    (a.removed && !review.stays(a.row, false) ? ", to be removed" : "");
 
   /* ----- elements ----- */
 
@@ -173,7 +174,7 @@
   }
 
   function histogram() {
-    const h = 200, left = 56, bottom = 24, { svg, w } = drawing("gallery", h, "histogram of the thresholds");
+    const h = 200, left = 56, bottom = 24, { svg, w } = drawing("statistics", h, "histogram of the thresholds");
     const count = w < 500 ? meta.bins.filter((_, k) => k % 2 === 0).map((c, k) => c + meta.bins[2 * k + 1]) : meta.bins;
     const bins = count.length, { low, span } = meta, max = Math.max(...count, 1), wide = (w - left) / bins;
     for (const share of [0, 0.5, 1]) {
@@ -183,13 +184,13 @@
     }
     count.forEach((c, b) => {
       const tall = ((h - bottom - 8) * c) / max, from = low + (span * b) / bins;
-      const title = from.toFixed(4) + " to " + (from + span / bins).toFixed(4) + ": " + number(c) + " anchors";
+      const title = from.toFixed(4) + " to " + (from + span / bins).toFixed(4) + ": " + number(c) + " rows";
       shape(svg, "rect", { class: "bin", x: left + b * wide + 0.5, y: h - bottom - tall, width: wide - 1, height: tall }, title);
     });
     words(svg, left, h - bottom + 17, "start", low.toFixed(4));
     words(svg, (left + w) / 2, h - bottom + 17, "middle", (low + span / 2).toFixed(4));
     words(svg, w, h - bottom + 17, "end", (low + span).toFixed(4));
-    return [svg, make("p", "soft small caption", "horizontal: threshold (cosine similarity); vertical: anchors")];
+    return [svg, make("p", "soft small caption", "horizontal: threshold (cosine similarity); vertical: rows")];
   }
 
   /* ----- anchor ----- */
@@ -244,87 +245,257 @@
     if (down.length) box.append(row_of(a, down, "below"));
     else box.append(make("p", "soft small", "none listed"));
     box.append(make("p", "soft small", "⇄ mutual pair" + (meta.labels ? "; ✓ same label, ✗ different label" : "")));
-    box.scrollTop = 0;
+    $("side").scrollTop = 0;
     if (scroll) {
       history.replaceState(null, "", "#row=" + a.row);
-      if (matchMedia("(max-width: 900px)").matches) box.scrollIntoView({ block: "start" });
+      if (matchMedia("(max-width: 900px)").matches) $("side").scrollIntoView({ block: "start" });
     }
+  }
+
+  /* ----- decisions ----- */
+
+  const items = [];                       /* what the gallery shows: { box, map, rows, value, paint } */
+  let selected = -1;
+
+  /* Values of an item's rows: 1 all accepted, -1 all rejected, 0 some, undefined without a decision. */
+  function state(item) {
+    const values = item.rows.map((row) => review.get(item.map, row)), known = values.filter((v) => v !== undefined);
+    if (!known.length) return undefined;
+    const rejected = known.filter((v) => v === review.REJECTED).length;
+    return known.length < values.length || (rejected && rejected < values.length) ? 0 : rejected ? -1 : 1;
+  }
+  function paint(item) {
+    const now = item.map ? state(item) : undefined;
+    item.box.classList.toggle("accepted", now === 1);
+    item.box.classList.toggle("rejected", now === -1);
+    item.box.classList.toggle("mixed", now === 0);
+    for (const button of item.box.querySelectorAll(".choice button"))
+      button.setAttribute("aria-pressed", String(now === Number(button.dataset.value)));
+    if (item.paint) item.paint();
+  }
+  function repaint(rows) {
+    const changed = new Set(rows);
+    for (const item of items) if (!rows || item.rows.some((row) => changed.has(row))) paint(item);
+    todo();
+  }
+  async function choose(item, accept) {
+    if (!item || !item.map) return;
+    if (item.rest) item.rows.push(...await item.rest());        /* members that were not shown yet */
+    item.rest = undefined;
+    review.decide(item.map, item.rows.map((row) => [row, accept ? item.value : review.REJECTED]));
+    repaint(item.rows);
+  }
+  function select(k, by_key) {
+    if (items[selected]) items[selected].box.classList.remove("on");
+    selected = Math.max(0, Math.min(k, items.length - 1));
+    const item = items[selected];
+    if (!item) return;
+    item.box.classList.add("on");
+    if (!by_key) return;
+    item.box.scrollIntoView({ block: "nearest" });
+    show(item.first, false).catch(complain);
+  }
+  async function move(step) {
+    if (step > 0 && selected + 1 >= items.length && extend) await extend();
+    select(selected + step, true);
+  }
+  let extend = null;                      /* shows more items of the opened list */
+
+  const keys = {
+    j: () => move(1), ArrowDown: () => move(1), ArrowRight: () => move(1),
+    k: () => move(-1), ArrowUp: () => move(-1), ArrowLeft: () => move(-1),
+    a: () => choose(items[selected], true).then(() => move(1)),
+    r: () => choose(items[selected], false).then(() => move(1)),
+    u: () => { const rows = review.undo(); if (rows) repaint(rows); },
+  };
+  let busy = Promise.resolve();           /* keys act one after another, however fast they come */
+  function wire_keys() {
+    if (!meta.decided) return;
+    for (const [key, what] of [["j", ""], ["k", "or arrows: move"], ["a", "accept"], ["r", "reject"], ["u", "undo"]])
+      $("keys").append(make("kbd", "", key), " " + what + " ");
+    addEventListener("keydown", (event) => {
+      const act = keys[event.key];
+      if (!act || event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      event.preventDefault();
+      busy = busy.then(act).catch(complain);
+    });
+  }
+
+  /* Every row that was compared, in order. */
+  async function each(use) {
+    for (let k = 0; k < meta.first.length; k++) {
+      const x = await light(k);
+      for (let at = 0; at < x.row.length; at++) use(x.row[at], x.label[at], x.kept[at] === k * meta.each + at);
+    }
+  }
+  const save_keep = async () => {
+    review.save_file("keep.txt", await review.keep_text(each));
+    for (let k = 0; k < meta.splits.length; k++)
+      review.save_file("keep_" + (k + 1) + ".txt", await review.keep_text(each, meta.splits[k]));
+  };
+  const save_labels = async () => review.save_file("labels_fixed.csv", await review.labels_text(each));
+
+  /* What to do first: a card per list, and the files that the decisions make. */
+  function card(name, title, count, words, decided) {
+    const e = make("button", "card");
+    e.append(make("b", "", title + " " + number(count)), make("span", "soft small", words),
+      make("span", "small", decided));
+    e.onclick = () => open(name).catch(complain);
+    return e;
+  }
+  const decided = (name, yes) => number(review.accepted(name)) + " " + yes + ", " + number(review.rejected(name)) + " rejected";
+  function todo() {
+    if (!meta.decided) return;
+    const box = $("todo"), out = [], gone = meta.keep + meta.duplicates + meta.bad - review.rows_kept();
+    if (!tabs.leaks.off && meta.leaks)
+      out.push(card("leaks", "Remove leaks:", meta.leaks, "pairs of duplicates in two splits", decided("duplicates", "accepted")));
+    out.push(card("duplicates", "Remove:", meta.duplicates, "duplicates" + (meta.otherlabel ? ", " + number(meta.otherlabel) +
+      " with another label than the row that stays" : " of a row that stays"), decided("duplicates", "accepted")));
+    if (!tabs.labels.off)
+      out.push(card("labels", "Relabel:", meta.issues, "labels that the neighbours contradict", decided("labels", "relabelled")));
+    out.push(card("outliers", "Look:", meta.found, "outliers, unlike all other rows", decided("outliers", "removed")));
+    const save = make("div", "card save"), buttons = make("div", "nav");
+    const button = (text, act) => {
+      const e = make("button", "", text);
+      e.onclick = () => Promise.resolve(act()).catch(complain);
+      buttons.append(e);
+    };
+    button("keep.txt", save_keep);
+    if (meta.labels) button("labels_fixed.csv", save_labels);
+    button("undo", keys.u);
+    button("start again", () => (review.forget(), repaint()));
+    save.append(make("b", "", "Export"), make("span", "soft small", "keep " + number(review.rows_kept()) + ", remove " +
+      number(gone) + (meta.labels ? ", relabel " + number(review.accepted("labels")) : "")), buttons);
+    if (!review.lasting()) save.append(make("span", "wrong small", "This browser forgets decisions: export before you leave."));
+    box.replaceChildren(...out, save);
   }
 
   /* ----- items of lists ----- */
 
-  const TILE = 76;
+  const TILE = 88;
   const lastName = (a) => labelOf(a) || nameOf(a).split("/").pop();
+
+  function item(box, map, rows, value, yes, no, first) {
+    const it = { box, map, rows, value, first }, choice = make("div", "choice");
+    for (const [text, accept] of meta.decided && rows.length ? [[yes, true], [no, false]] : []) {
+      const e = make("button", accept ? "yes" : "no", text);
+      e.dataset.value = accept ? 1 : -1;
+      e.onclick = () => (select(items.indexOf(it), false), choose(it, accept).catch(complain));
+      choice.append(e);
+    }
+    if (choice.children.length) box.append(choice);
+    else it.map = undefined;
+    return it;
+  }
+
+  /* Tile of a duplicate: its class, and the similarity to the row that stays; the caption of a removed row switches the row. */
+  function duplicate(a, paints) {
+    const caption = make(a.removed ? "button" : "div", a.removed ? "toggle" : "right"), e = cell(a, TILE, make("div", "", lastName(a)));
+    const near = a.near === undefined || a.near === null ? "" : " " + a.near.toFixed(4);
+    e.append(caption);
+    if (!a.removed) caption.textContent = "keep";
+    else {
+      caption.title = "similarity to the row that stays;\nclick: remove or keep this row alone";
+      caption.onclick = () => {
+        review.decide("duplicates", [[a.row, review.get("duplicates", a.row) === review.REJECTED ? 1 : review.REJECTED]]);
+        repaint([a.row]);
+      };
+      paints.push(() => {
+        const stays = review.stays(a.row, false);
+        caption.textContent = (stays ? "keep" : "remove") + near;
+        caption.classList.toggle("right", stays);
+        e.firstChild.classList.toggle("removed", !stays);
+      });
+    }
+    return e;
+  }
 
   /* A group or component: [number, members, pairs, exact, labels differ, anchors, further positions] */
   function set(word, is_group) {
     return ([id, count, pairs, exact, differ, first, rest]) => {
-      const box = make("div", "group"), tiles = make("div", "tiles");
+      const box = make("div", "group"), tiles = make("div", "tiles"), paints = [], known = first.map(of_list);
       const links = is_group ? "" : ", " + number(pairs) + " mutual pair" + plural(pairs), shown = first.length + rest.length;
       const p = small(word + " " + number(id) + ": " + number(count) + " rows" + links);
-      if (is_group && exact) p.append(" ", chip("exact copies", "exact"));
       if (is_group && differ) p.append(" ", chip("labels differ", "wrong"));
-      const put = (a) => {
-        const keep = is_group && meta.decided && !a.removed;
-        tiles.append(cell(a, TILE, make("div", keep ? "right" : "", (keep ? "keep " : "") + lastName(a))));
-      };
-      first.map(of_list).forEach(put);
+      if (is_group && exact) p.append(" ", chip("exact copies", "exact"));
+      const put = (a) => tiles.append(is_group && meta.decided ? duplicate(a, paints) : cell(a, TILE, lastName(a)));
+      known.forEach(put);
       box.append(p, tiles);
-      if (rest.length) {
-        const all = make("button", "", "show " + (count > shown ? "the first " : "all ") + number(shown));
-        all.onclick = async () => (all.remove(), (await anchors(rest)).forEach(put));
-        box.append(all);
-      }
-      return box;
+      const all = make("button", "", "show " + (count > shown ? "the first " : "all ") + number(shown));
+      if (rest.length) box.append(all);
+      const rows = is_group ? known.filter((a) => a.removed).map((a) => a.row) : [];
+      const it = item(box, "duplicates", rows, 1, "remove", "keep all", known[0].i);
+      if (rest.length && it.map)
+        it.rest = async () => (await anchors(rest)).filter((a) => a.removed).map((a) => a.row);
+      all.onclick = async () => {
+        all.remove();
+        (await anchors(rest)).forEach(put);
+        it.paint();
+      };
+      it.paint = () => paints.forEach((f) => f());
+      return it;
     };
   }
 
-  function two(a, b, words, chips) {
+  function two(a, b, words, chips, draw) {
     const box = make("div", "group"), tiles = make("div", "tiles");
-    tiles.append(cell(a, TILE, lastName(a)), cell(b, TILE, lastName(b)));
+    tiles.append(draw(a), draw(b));
     box.append(small(words, ...chips.flatMap((c) => [" ", c])), tiles);
     return box;
   }
-  const outlier = ([a, near, s, lambda, is]) =>
-    two(of_list(a), of_list(near), "nearest " + s.toFixed(4), is ? [chip("outlier", "wrong")] : []);
-  const leak = ([a, b, s, exact, u, v]) =>
-    two(of_list(a), of_list(b), meta.splits[u][0] + " – " + meta.splits[v][0] + ": " + s.toFixed(4),
-      exact ? [chip("exact copy", "exact")] : []);
-  function issue([a, suggested, score, votes, best, own]) {
+  const plain = (a) => cell(a, TILE, lastName(a));
+  function outlier([a, near, s, lambda, is]) {
+    const x = of_list(a);
+    const box = two(x, of_list(near), "mean similarity " + s.toFixed(4), is ? [chip("outlier", "wrong")] : [], plain);
+    return item(box, "outliers", [x.row], x.removed ? 2 : 1, "remove", "keep", x.i);
+  }
+  function leak([a, b, s, exact, u, v]) {
+    const paints = [], both = [of_list(a), of_list(b)], rows = both.filter((x) => x.removed).map((x) => x.row);
+    const box = two(both[0], both[1], meta.splits[u][0] + " – " + meta.splits[v][0] + ": " + s.toFixed(4),
+      exact ? [chip("exact copy", "exact")] : [], (x) => duplicate(x, paints));
+    const it = item(box, "duplicates", rows, 1, "remove", "keep", both[0].i);
+    it.paint = () => paints.forEach((f) => f());
+    return it;
+  }
+  function issue([a, suggested, probability, votes, best, own]) {
     const box = make("div", "group"), x = of_list(a);
-    box.append(small(chip(className(x.label), "wrong"), " → ", chip(className(suggested), "right"), " " + score.toFixed(2)),
-      cell(x, TILE, best + " of " + votes));
-    box.title = best + " of " + votes + " mutual neighbours have the label " + className(suggested) + ", " + own + " its own";
-    return box;
+    box.append(small(chip(className(x.label), "wrong"), " → ", chip(className(suggested), "right")),
+      cell(x, TILE, (100 * probability).toFixed(1) + " %"));
+    box.title = "probability of " + className(suggested) + ": " + probability.toFixed(4) + "\n" + best + " of " + votes +
+      " mutual neighbours have this label, " + own + " the label of the row";
+    return item(box, "labels", [x.row], suggested, "relabel", "keep label", x.i);
   }
 
   /* The list that a tab shows: pieces of meta.items items. */
   const tabs = {
     overview: { name: "Overview" },
     duplicates: { name: "Duplicates", kind: "g", count: meta.groups, glance: 12, draw: set("group", true),
-      none: "No two rows are similar enough.", file: "duplicate_groups.tsv" },
+      none: "No two rows are similar enough.", file: "duplicate_groups.tsv",
+      about: () => "Rows that are dimmed are removed; the number is their similarity to the row that stays." },
     leaks: { name: "Leaks", kind: "k", count: meta.leaks || 0, glance: 8, draw: leak, none: "No duplicates in two splits.",
       file: "leaks.tsv", off: !meta.splits || !meta.splits.length },
-    outliers: { name: "Outliers", kind: "o", count: meta.outliers || 0, total: meta.found, glance: 8, draw: outlier,
-      none: "No neighbours are listed.", file: "outliers.tsv", off: !meta.decided,
-      about: () => "Rows by the similarity of their nearest one, lowest first; outliers are below " + meta.limit.toFixed(4) + "." },
     labels: { name: "Label issues", kind: "l", count: meta.issues || 0, glance: 12, draw: issue,
       none: "All labels agree with the neighbours.", file: "label_issues.tsv", off: !meta.decided || !meta.labels,
-      about: () => "Rows whose mutual neighbours mostly have one other label: label, suggestion, score; neighbours with it." },
+      about: () => "Label, suggested label and its probability by the mutual neighbours." },
+    outliers: { name: "Outliers", kind: "o", count: meta.outliers || 0, total: meta.found, glance: 8, draw: outlier,
+      none: "No neighbours are listed.", file: "outliers.tsv", off: !meta.decided,
+      about: () => "Rows by the mean similarity of their nearest ones, lowest first; outliers are below " + meta.limit.toFixed(4) + "." },
     components: { name: "Components", kind: "p", count: meta.components, glance: 4, draw: set("component", false),
       none: "No mutual pairs, so nothing is connected.", file: "components.tsv" },
-    thresholds: { name: "Thresholds" },
   };
 
   const about = (tab) => (tab.about && tab.count ? [make("p", "soft small", tab.about())] : []);
   const STEP = 20;                        /* items at a time */
-  async function gallery(tab, first, step) {
+  async function gallery(tab, first, step, still) {
     const box = make("div", "groups"), more = make("button", "more", "show more"), end = Math.min(tab.count, meta.listed);
     let at = Math.max(0, first);
     const next = async () => {
       for (const stop = Math.min(at + step, end); at < stop; at++) {
-        const items = await list(tab.kind, Math.floor(at / meta.items));
-        more.before(tab.draw(items[at % meta.items]));
+        const it = tab.draw((await list(tab.kind, Math.floor(at / meta.items)))[at % meta.items]);
+        if (!still()) return;
+        items.push(it);
+        paint(it);
+        more.before(it.box);
       }
       more.hidden = at >= end;
       if (at >= end && tab.count > end) more.before(make("p", "soft", number(end) + " are on this page, all in " + tab.file));
@@ -334,14 +505,8 @@
     if (!tab.count) box.append(make("p", "soft", tab.none));
     if (first >= end && tab.count) box.append(make("p", "soft", "It is not on this page; see " + tab.file + "."));
     await next();
+    extend = step === STEP ? next : null;
     return box;
-  }
-
-  function thresholds() {
-    const box = make("div");
-    box.id = "histogram";
-    box.append(...histogram());
-    return [make("h2", "", "Thresholds of all anchors"), box];
   }
 
   /* Rows of a split with a duplicate in each split. */
@@ -351,9 +516,9 @@
     table.append(head);
     meta.splits.forEach((s, a) => {
       const line = make("tr");
-      line.append(make("th", "", s[0]), make("td", "", number(s[1])));
+      line.append(make("th", "", s[0]), make("td", "", number(s[2])));
       names.forEach((_, b) => {
-        const rows = s[2 + 2 * b], exact = s[3 + 2 * b], cell = make("td", rows && a !== b ? "wrong" : "", number(rows));
+        const rows = s[3 + 2 * b], exact = s[4 + 2 * b], cell = make("td", rows && a !== b ? "wrong" : "", number(rows));
         if (exact) cell.append(make("span", "soft", " (" + number(exact) + " exact)"));
         line.append(cell);
       });
@@ -365,39 +530,41 @@
 
   function decision() {
     const box = make("p", "decision");
-    box.append(make("b", "right", "keep " + number(meta.keep)), ", ",
+    box.append("proposed: ", make("b", "right", "keep " + number(meta.keep)), ", ",
       make("b", "wrong", "remove " + number(meta.duplicates + meta.bad)), ": " + number(meta.duplicates) + " duplicate" + plural(meta.duplicates) + ", " +
-      number(meta.bad) + " bad row" + plural(meta.bad) + ". Of every group of duplicates one is kept (--keep " + meta.rule + "): ",
+      number(meta.bad) + " bad row" + plural(meta.bad) + ". Each removed duplicate has a similar row that stays (--keep " + meta.rule + "): ",
       make("code", "", "keep.txt"), ", ", make("code", "", "remove.txt"), ".");
     const some = (meta.keep + meta.duplicates + meta.bad) / 4;
     if (meta.copies > some)
-      box.append(make("b", "wrong", " Caution:"), " so many rows are exact copies of others. Is a file given twice?");
+      box.append(make("b", "wrong", " Caution:"), " more than a quarter of the rows are exact copies. Did you give a file twice?");
     else if (meta.duplicates > some)
-      box.append(make("b", "wrong", " Caution:"), " so many duplicates mean that these embeddings tell too little apart at " +
-        "this --dup. Look at the groups first, or use a higher one.");
+      box.append(make("b", "wrong", " Caution:"), " at this --dup the embeddings hardly separate different rows. " +
+        "Look at the groups first, or use a higher limit.");
     return box;
   }
 
-  async function overview() {
+  async function overview(still) {
     const out = [];
     if (meta.decided) out.push(make("h2", "", "Decision"), decision());
     if (!tabs.leaks.off) out.push(...matrix());
     for (const tab of Object.values(tabs)) {
       if (!tab.kind || tab.off || (!tab.count && tab !== tabs.duplicates)) continue;
-      out.push(make("h2", "", tab.name), ...about(tab), await gallery(tab, 0, tab.glance));
+      out.push(make("h2", "", tab.name), ...about(tab), await gallery(tab, 0, tab.glance, still));
     }
-    return out.concat(thresholds());
+    return out;
   }
 
-  let opened = "";
+  let asked = 0;                          /* of several lists that are asked for the last is shown */
   async function open(name, id) {
     const tab = tabs[name], box = $("gallery");
-    opened = name + id;
+    const mine = ++asked, still = () => mine === asked;
+    items.length = 0, selected = -1, extend = null;
     for (const [key, t] of Object.entries(tabs)) if (t.button) t.button.setAttribute("aria-selected", String(key === name));
-    const parts = name === "overview" ? await overview() : name === "thresholds" ? thresholds()
-      : [make("h2", "", tab.name), ...about(tab), ...(name === "leaks" ? matrix() : []), await gallery(tab, id || 0, STEP)];
-    if (opened !== name + id) return;
+    const parts = name === "overview" ? await overview(still)
+      : [make("h2", "", tab.name), ...about(tab), ...(name === "leaks" ? matrix() : []), await gallery(tab, id || 0, STEP, still)];
+    if (!still()) return;
     box.replaceChildren(...parts);
+    select(0, false);
     if (id !== undefined) box.scrollIntoView({ block: "start" });
   }
 
@@ -473,7 +640,7 @@
     addEventListener("resize", () => {
       if (innerWidth === wide) return;
       wide = innerWidth;
-      if ($("histogram")) $("histogram").replaceChildren(...histogram());
+      $("histogram").replaceChildren(...histogram());
       show(current, false);
     });
   }
@@ -493,6 +660,9 @@
     $("next").onclick = () => go((current + 1) % n);
     wire_search();
     wire_width();
+    wire_keys();
+    todo();
+    $("histogram").replaceChildren(...histogram());
     await open("overview");
     const asked = /^#row=(\d+)$/.exec(location.hash), at = asked ? await find_row(Number(asked[1])) : -1;
     await show(at >= 0 ? at : meta.start, false);
