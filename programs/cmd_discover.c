@@ -41,7 +41,7 @@ typedef struct discover_flags { /* as given */
         *pred_probs;
     double alpha, html_mb, memory, rank_timeout;
     int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
-    int32_t graph, html, head, learned, duplicates, resume, force, quiet;
+    int32_t graph, html, head, learned, duplicates, resume, worker, force, quiet;
 } discover_flags;
 
 typedef struct discover_job {
@@ -142,7 +142,7 @@ static glofnd_status join_launched(gf_error *err, discover_job *j, gf_join *join
  * end. */
 static glofnd_status join_ranks(gf_error *err, discover_job *j) {
     gf_join *join = NULL;
-    if (!gf_dist_launched(getenv)) return GLOFND_OK;
+    if (j->f->worker || !gf_dist_launched(getenv)) return GLOFND_OK;
     TRY(gf_join_begin(err, j->f->rank_timeout, getenv, end_lost, j, &join));
     const glofnd_status status = join_launched(err, j, join);
     gf_join_end(join);
@@ -176,6 +176,7 @@ static void report_units(void *user, int64_t units, int64_t done, int64_t chunks
 static glofnd_status refuse_units(gf_error *err, const discover_job *j, const char *why) {
     FAIL_IF(err, why && several_ranks(j), GLOFND_E_OPTION, "%s: not over several ranks; start it without mpirun", why);
     FAIL_IF(err, why && j->f->resume, GLOFND_E_OPTION, "--resume does not go with %s", why);
+    FAIL_IF(err, why && j->f->worker, GLOFND_E_OPTION, "--worker does not go with %s", why);
     return GLOFND_OK;
 }
 
@@ -198,7 +199,7 @@ static glofnd_status choose_units(gf_error *err, discover_job *j) {
         const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
         bytes = (double)p.rows + (double)p.lists;
     }
-    j->in_units = !why && (several_ranks(j) || j->f->resume || bytes > (double)j->s.task.memory);
+    j->in_units = !why && (several_ranks(j) || j->f->resume || j->f->worker || bytes > (double)j->s.task.memory);
     if (!j->in_units) return GLOFND_OK;
     /* What is known of each row stays in memory, beside the chunks of --memory. */
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -217,6 +218,8 @@ static glofnd_status choose_units(gf_error *err, discover_job *j) {
         .force = j->f->force,
         .rank = rank_of(j),
         .ranks = j->comm ? j->comm->ranks : 1,
+        .worker = j->f->worker,
+        .patience = j->f->rank_timeout > 0.0 ? j->f->rank_timeout : INFINITY,
         .agree = several_ranks(j) ? agree_over_ranks : NULL,
         .report = report_units,
         .user = j,
@@ -851,6 +854,12 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     TRY(agree(err, j, load(err, j)));
     const double loaded = gf_clock();
     TRY(search(err, j));
+    if (j->f->worker) {
+        TRY(gf_embeddings_check_unchanged(err, j->set));
+        gf_print(stdout, "all parts are in %s; the same command with --resume instead of --worker writes %s\n", j->unit_folder,
+                 j->f->out);
+        return GLOFND_OK;
+    }
     return agree(err, j, rank_of(j) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
 }
 
@@ -923,8 +932,10 @@ static const gf_option rows[] = {
     CLI_SWITCH(
         F, resume, "resume",
         "keep finished parts in DIR.partial: after a kill the same command continues; takes two to four times the products"),
+    CLI_SWITCH(F, worker, "worker",
+               "only compute parts in DIR.partial, together with other workers; then the same command with --resume writes DIR"),
     CLI_NUMBER(F, rank_timeout, "rank-timeout", "S", "120", 0, 1e6, 0,
-               "with several ranks: end all of them after S seconds of silence from one; 0: never"),
+               "after S seconds of silence from one rank end all of them; replace a silent worker; 0: never"),
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };
@@ -957,7 +968,9 @@ enum {
     LABELS = 1 << 21,
     SPLIT = 1 << 22,
     DATA = 1 << 23,
-    PRED_PROBS = 1 << 24
+    PRED_PROBS = 1 << 24,
+    WORKER = 1 << 25,
+    RESUME = 1 << 26
 };
 
 /* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
@@ -984,6 +997,7 @@ static const struct {
      "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html"},
     {APPROX, DUPLICATES | LEARNED | QUERY | FROM, 0, "--approx does not go with --duplicates, --learned, --query and --from"},
     {PRED_PROBS, DUPLICATES | QUERY, 0, "--pred-probs decides on label issues: it does not go with --duplicates and --query"},
+    {WORKER | RESUME, 0, 0, "--worker computes parts, --resume writes the result: give one of them"},
     {LABEL_COLUMN | FROM, 0, LABELS, "--label-column goes with --labels FILES here: --from reads no EMB"},
     {SPLIT | DATA, 0, 0, "--split and --data exclude each other: with a run, each split has its own data"},
 };
@@ -1019,6 +1033,8 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->split.count > 0, SPLIT},
         {f->data != NULL, DATA},
         {f->pred_probs != NULL, PRED_PROBS},
+        {f->worker, WORKER},
+        {f->resume, RESUME},
     };
     unsigned asked = 0;
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

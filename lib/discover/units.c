@@ -25,8 +25,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "discover/claims.h"
 #include "io/blockfile.h"
 #include "io/file.h"
 #include "pairs/best.h"
@@ -42,6 +44,7 @@
 /* A unit is the result of some anchors. Every file is checked (io/blockfile.h), has the fingerprint of its search, and appears
  * whole or not at all:
  *   plan             the fingerprint
+ *   claim-...        what a worker makes now (claims.h)
  *   pairs-NUMBER     thresholds, counts, neighbours and duplicates of a unit
  *   mutual-NUMBER    its mutual pairs
  * and of a search by cells, whose units have anchors in the order of cells:
@@ -405,7 +408,7 @@ static void remove_unit_files(const char *folder, int unfinished_only) {
     DIR *d = gf_open_folder(folder);
     if (!d) return;
     for (struct dirent *e; (e = gf_next_entry(d, &error));) {
-        int own = strncmp(e->d_name, "plan", 4) == 0;
+        int own = strncmp(e->d_name, "plan", 4) == 0 || strncmp(e->d_name, "claim-", 6) == 0;
         for (int k = 0; k < UNIT_KINDS; k++) {
             const size_t n = strlen(unit_names[k]);
             own |= strncmp(e->d_name, unit_names[k], n) == 0 && e->d_name[n] == '-';
@@ -573,6 +576,62 @@ static glofnd_status read_mutual_pairs(gf_error *err, unit_job *j, int64_t unit,
     return status;
 }
 
+/* ----- workers ----- */
+
+enum { POLL_MS = 200 }; /* between two looks at the units of other workers */
+
+typedef struct renewal { /* progress of a unit, which also renews the claim on it */
+    const gf_job_progress *watch;
+    gf_claims *claims;
+} renewal;
+
+static void renew_claim(void *user, const char *stage, double share) {
+    const renewal *x = user;
+    gf_claim_renew(x->claims);
+    if (x->watch->progress) x->watch->progress(x->watch->user, stage, share);
+}
+
+/* A worker makes units that no other one works on, until all are there. Parts of dead workers are made again once their claims are
+ * old; a worker that waits for others has nothing else to do, as the next stage needs all units of this one. */
+static glofnd_status make_free_units(gf_error *err, unit_job *j, const unit_stage *stage, int64_t units, uint8_t *done,
+                                     gf_claims *c) {
+    const gf_job_progress whole = gf_job_part(&j->s->task.watch, stage->from, stage->to);
+    renewal r = {&j->s->task.watch, c};
+    for (;;) {
+        int64_t there = 0, made = 0;
+        for (int64_t i = 0; i < units; i++) there += done[i];
+        for (int64_t i = 0; i < units; i++) {
+            FAIL_IF(err, gf_job_stopped(&whole), GLOFND_E_CANCELLED, "cancelled");
+            if (done[i]) continue;
+            const int mine = unit_is_done(&j->folder, stage->kind, i, 0) ? 0 : gf_claim(err, c, unit_names[stage->kind], i);
+            if (mine < 0) return GLOFND_E_IO;
+            done[i] = (uint8_t)unit_is_done(&j->folder, stage->kind, i, 0); /* also by one that dropped its claim just before */
+            if (mine && !done[i]) {
+                j->t.watch = gf_job_part(&whole, (double)there / (double)units, (double)(there + 1) / (double)units);
+                j->t.watch.progress = renew_claim, j->t.watch.user = &r;
+                TRY(stage->make(err, j, i));
+                done[i] = 1, made++;
+            }
+            if (mine) gf_claim_drop(c);
+            there += done[i];
+            gf_job_report(&whole, (double)there / (double)units);
+        }
+        if (there == units) return GLOFND_OK;
+        if (!made) nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
+    }
+}
+
+static glofnd_status work_on_stage(gf_error *err, unit_job *j, const unit_stage *stage, int64_t units, uint8_t *done) {
+    gf_claims c;
+    TRY(gf_claims_open(err, &c, j->folder.path, units, j->u->patience));
+    const glofnd_status status = make_free_units(err, j, stage, units, done, &c);
+    gf_claims_close(&c);
+    j->t.watch = j->s->task.watch;
+    return status;
+}
+
+/* ----- stages ----- */
+
 /* Computes this rank's share of the missing units. */
 static glofnd_status make_units(gf_error *err, unit_job *j, const unit_stage *stage, int64_t units, const uint8_t *done) {
     const gf_job_progress whole = gf_job_part(&j->s->task.watch, stage->from, stage->to);
@@ -589,9 +648,9 @@ static glofnd_status make_units(gf_error *err, unit_job *j, const unit_stage *st
     return GLOFND_OK;
 }
 
-/* Units that are there. Rank 0 checks them and removes corrupt ones; the others wait for that. */
+/* Units that are there. Rank 0 checks them and removes corrupt ones; the others wait for that. Workers do not: others may use them. */
 static glofnd_status find_done_units(gf_error *err, const unit_job *j, unit_kind kind, int64_t units, uint8_t *done) {
-    for (int64_t i = 0; j->u->rank == 0 && i < units; i++) unit_is_done(&j->folder, kind, i, 1);
+    for (int64_t i = 0; j->u->rank == 0 && !j->u->worker && i < units; i++) unit_is_done(&j->folder, kind, i, 1);
     TRY(unit_agree(err, j->u, GLOFND_OK));
     for (int64_t i = 0; i < units; i++) done[i] = (uint8_t)unit_is_done(&j->folder, kind, i, 0);
     return unit_agree(err, j->u, GLOFND_OK); /* none is written before all have looked */
@@ -621,7 +680,8 @@ static glofnd_status unit_run_stage(gf_error *err, unit_job *j, const unit_stage
     if (status == GLOFND_OK && stage->kind == UNIT_PAIRS && j->u->report && j->u->rank == 0)
         j->u->report(j->u->user, units, count,
                      j->stream ? j->s->search->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells));
-    if (status == GLOFND_OK) status = unit_agree(err, j->u, make_units(err, j, stage, units, done));
+    if (status == GLOFND_OK && j->u->worker) status = work_on_stage(err, j, stage, units, done);
+    else if (status == GLOFND_OK) status = unit_agree(err, j->u, make_units(err, j, stage, units, done));
     free(done);
     return status;
 }
@@ -920,16 +980,16 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
     gf_components_init(j->root, d->good_n);
     if (j->u->rank != 0) return GLOFND_OK;
     TRY(gf_folder_make(err, j->folder.path, NULL));
-    TRY(gf_folder_lock(err, j->folder.path, &j->lock));
+    TRY(j->u->worker ? gf_folder_share(err, j->folder.path, &j->lock) : gf_folder_lock(err, j->folder.path, &j->lock));
     /* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it.
-     * Removes files that were not finished. */
+     * Removes files that were not finished, but not those of other workers. */
     const unit_folder *u = &j->folder;
-    const int force = j->u->force;
+    const int force = j->u->force && !j->u->worker;
     char path[PATH_MAX];
     gf_reader r;
     TRY(gf_path_join(err, path, u->path, "plan"));
-    remove_unit_files(u->path, 1);
-    if (access(path, F_OK) != 0) return write_plan(err, u, path);
+    if (!j->u->worker) remove_unit_files(u->path, 1);
+    if (access(path, F_OK) != 0) TRY(write_plan(err, u, path)); /* two workers write the same one */
     TRY(gf_reader_open(err, &r, path));
     const glofnd_status status = get_head(&r, u, -1, -1);
     gf_reader_close(&r);
@@ -971,7 +1031,7 @@ static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_da
         TRY(unit_run_stage(err, j, &pairs));
         if (j->t.probe) TRY(unit_run_stage(err, j, &recall));
         close_ordered_rows(j);
-        if (j->u->rank == 0) {
+        if (j->u->rank == 0 && !j->u->worker) {
             char path[PATH_MAX];
             for (int64_t part = 0; part < unit_count(&j->folder, UNIT_ROWS); part++) /* makes room for the result */
                 if (unit_path(NULL, &j->folder, UNIT_ROWS, part, path) == GLOFND_OK) unlink(path);
@@ -983,8 +1043,9 @@ static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_da
         free(j->batch.pair);
         j->batch = (unit_batch){0};
     }
-    glofnd_status status = j->u->rank == 0 ? read_result(err, j, &r->f) : GLOFND_OK;
-    if (j->u->rank == 0 && status == GLOFND_OK) status = gf_discover_statistics(err, j->s, d, j->t.label, r);
+    const int reads = j->u->rank == 0 && !j->u->worker;
+    glofnd_status status = reads ? read_result(err, j, &r->f) : GLOFND_OK;
+    if (reads && status == GLOFND_OK) status = gf_discover_statistics(err, j->s, d, j->t.label, r);
     return unit_agree(err, j->u, status);
 }
 

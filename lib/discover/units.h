@@ -4,6 +4,9 @@
  *     gf_discover_run_units(err, &spec, &units, &d, &r);     on rank 0 r is what gf_discover_run() gives, to the bit
  *     gf_unit_folder_remove(units.folder);                   once the result is written
  * All ranks make the same calls with the same arguments; they share the folder.
+ *
+ * Without ranks: any number of processes with `worker` set share the folder, too. They may come, die and return at any time; each
+ * makes units that no other works on, until all are there, and its result is empty. Then a call without `worker` reads them.
  */
 #pragma once
 
@@ -16,6 +19,8 @@ typedef struct gf_units {
     int force;    /* parts of another search are removed */
     int64_t rows; /* of a unit; 0: chosen */
     int rank, ranks;
+    int worker;      /* 1: only makes units, beside other workers; one rank */
+    double patience; /* worker: seconds after which a silent one is taken for dead */
     /* NULL: one rank. The first rank with a failure decides; all ranks wait for each other. */
     glofnd_status (*agree)(gf_error *err, void *user, glofnd_status mine);
     void *user;

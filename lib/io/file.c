@@ -298,19 +298,24 @@ void gf_folder_sync(const char *path) {
 
 /* ----- one process at a time ----- */
 
-glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd) {
+/* how: of flock */
+static glofnd_status lock_folder(gf_error *err, const char *path, int how, int *fd) {
     int busy = 1;
     *fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     FAIL_IF(err, *fd < 0, GLOFND_E_IO, "%s cannot be opened as a folder: %s", path, strerror(errno));
     for (int tries = 0; busy && tries < 10; tries++) { /* a process that only tests the lock holds it for a moment */
         if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-        busy = gf_flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
+        busy = gf_flock(*fd, how | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
     }
     if (!busy) return GLOFND_OK;
     gf_close(*fd);
     *fd = -1;
     GF_FAIL(err, GLOFND_E_IO, "%s is in use by another process", path);
 }
+
+glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd) { return lock_folder(err, path, LOCK_EX, fd); }
+
+glofnd_status gf_folder_share(gf_error *err, const char *path, int *fd) { return lock_folder(err, path, LOCK_SH, fd); }
 
 int gf_folder_in_use(const char *path) {
     const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

@@ -63,6 +63,8 @@ void gf_folder_sync(const char *path);
 /* Opens a folder and locks it: one process at a time. E_IO: it cannot be opened, or another process has the lock. On file systems
  * without locks only opens it. To be closed by gf_close. */
 glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd);
+/* The same for processes that share the folder with each other, but not with one that has locked it. */
+glofnd_status gf_folder_share(gf_error *err, const char *path, int *fd);
 /* 1: another process has the lock of this folder, which exists. */
 int gf_folder_in_use(const char *path);
 /* 1: both lead to the same file or folder. Also if it does not exist yet: the same name in the same folder. */

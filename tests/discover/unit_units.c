@@ -315,6 +315,49 @@ TEST(damaged_units_are_made_again) {
     damage(&many, "parts/mutual-000004", 0); /* more above a threshold than lists hold */
 }
 
+/* A worker that was killed has left a claim on a unit: another one takes it over, and makes what is missing in every stage. */
+TEST(workers_make_units_of_dead_ones) {
+    const gf_discover_spec specs[] = {spec_of(7, 0.9, 2), cells_of(40, 0.9, 2, 2), cells_of(7, 0.9, 1, 0)};
+    static const char *const claims[] = {"parts/claim-pairs-000002", "parts/claim-centres-000000", "parts/claim-cells-000003"};
+    for (int c = 0; c < 3; c++) {
+        gf_discover_data d = data_of(1);
+        gf_discover_result a, b;
+        rows_at rows = {.reads = -1};
+        gf_units u = units_of(&rows, parts, 192);
+        assert_int_equal(gf_discover_run(&err, &specs[c], &d, &a), GLOFND_OK);
+        assert_int_equal(gf_folder_make(&err, parts, NULL), GLOFND_OK);
+        scratch_write(&box, claims[c], "", 0);
+        u.worker = 1, u.patience = 0.05;
+        if (run(&specs[c], &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        assert_null(b.f.lambda); /* only parts are made */
+        gf_discover_result_free(&b);
+        assert_int_not_equal(access(path_of(claims[c]), F_OK), 0);
+        u.worker = 0;
+        if (run(&specs[c], &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        assert_int_equal(rows.done, rows.units);
+        same_result(&a, &b);
+        gf_unit_folder_remove(parts);
+        gf_discover_result_free(&a);
+        gf_discover_result_free(&b);
+        gf_discover_data_free(&d);
+    }
+}
+
+/* Parts of another search are not replaced by a worker, whatever it is told. */
+TEST(a_worker_refuses_parts_of_another_search) {
+    gf_discover_spec s = spec_of(7, 0.9, 2);
+    gf_discover_result r;
+    rows_at rows = {.reads = -1};
+    gf_units u = units_of(&rows, parts, 192);
+    u.worker = 1, u.patience = 1.0, u.force = 1;
+    assert_int_equal(run(&s, &u, &r), GLOFND_OK);
+    gf_discover_result_free(&r);
+    s.k = 8;
+    assert_int_equal(run(&s, &u, &r), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "parts of another search"));
+    gf_unit_folder_remove(parts);
+}
+
 TEST(parts_of_another_search_are_refused) {
     gf_discover_spec s = spec_of(7, 0.9, 2);
     gf_discover_result r;
