@@ -183,6 +183,20 @@ static void remove_leftover(const gf_output_kind *kind, const char *path, const 
 
 /* ----- opening ----- */
 
+/* Makes the temporary folder and locks it. 1: another process took it for a leftover before it was locked, and removes it. */
+static int make_temp(gf_output_folder *f) {
+    struct stat own, there;
+    free(f->temp);
+    f->temp = make_beside(f->target, TEMP_FOLDER);
+    f->lock = f->temp ? gf_open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : -1;
+    if (f->lock < 0) return f->temp && errno == ENOENT;
+    const int busy = gf_flock(f->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
+    if (!busy && fstat(f->lock, &own) == 0 && stat(f->temp, &there) == 0 && own.st_ino == there.st_ino) return 0;
+    gf_close(f->lock);
+    f->lock = -1;
+    return 1;
+}
+
 glofnd_status gf_output_folder_check(gf_error *err, const char *target, int force, const gf_output_kind *kind) {
     gf_output_folder trial = {0};
     const glofnd_status status = gf_output_folder_open(err, &trial, target, force, kind);
@@ -212,11 +226,9 @@ glofnd_status gf_output_folder_open(gf_error *err, gf_output_folder *f, const ch
         if (d) closedir(d);
     }
     TRY(check_target(err, f->target, force, kind));
-    f->temp = make_beside(f->target, TEMP_FOLDER);
+    for (int tries = 1; make_temp(f) && tries < 1000; tries++) {}
     FAIL_IF(err, !f->temp, GLOFND_E_IO, "cannot create a folder beside '%.300s': %s", f->target, strerror(errno));
-    f->lock = gf_open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     FAIL_IF(err, f->lock < 0, GLOFND_E_IO, "'%.300s': %s", f->temp, strerror(errno));
-    gf_flock(f->lock, LOCK_EX | LOCK_NB);
     return GLOFND_OK;
 }
 

@@ -12,24 +12,34 @@ for i in range(N):
     x.extend(random.gauss(0, 1) for _ in range(D)) if i % 100 != 7 else x.extend(x[-D:])
 npy("x.npy", "<f4", (N, D), x.tobytes())
 PY
-# OPTIONS ...: three workers, of which one is killed as soon as it has begun; then the last call.
+# UNITS OPTIONS ...: a worker is killed in the middle, after some UNITS are finished and while it holds a claim; two others finish.
+# Then the last call.
 share() {
+    stage=$1
+    shift
     rm -rf plain shared shared.partial
     expect 0 "written" "$glofnd" discover x.npy "$@" --quiet --out plain
-    pids=
-    for i in 1 2 3; do
-        "$glofnd" discover x.npy "$@" --worker --rank-timeout 1 --threads 1 --quiet --out shared > worker$i 2> worker$i.err &
-        pids="$pids $!"
-    done
-    set -- "$@" --out shared
-    first=${pids# } first=${first%% *}
-    while [ ! -e shared.partial/plan ]; do kill -0 "$first" 2> /dev/null || break; sleep 0.02; done
-    kill -9 "$first" 2> /dev/null
-    for pid in $pids; do
+    work() { exec "$glofnd" discover x.npy "$@" --worker --rank-timeout 1 --threads 1 --quiet --out shared; }
+    begun() { ls shared.partial/"$stage"-* > /dev/null 2>&1; }
+    work "$@" > worker1 2> worker1.err &
+    first=$!
+    while ! begun && kill -0 $first 2> /dev/null; do :; done
+    kill -STOP $first
+    ls shared.partial > left
+    grep -q "^claim-$stage-" left || echo "killed between two units"
+    work "$@" > worker2 2> worker2.err &
+    second=$!
+    work "$@" > worker3 2> worker3.err &
+    third=$!
+    kill -9 $first
+    wait $first 2> /dev/null
+    for pid in $second $third; do
         code=0
-        wait "$pid" 2> /dev/null || code=$?
-        [ "$pid" = "$first" ] || [ $code = 0 ] || fail "a worker ended with $code: $(cat worker?.err)"
+        wait $pid || code=$?
+        [ $code = 0 ] || fail "a worker ended with $code: $(cat worker?.err)"
     done
+    [ ! -s worker1 ] || fail "the first worker was not killed in the middle: $(cat worker1)"
+    set -- "$@" --out shared
     grep -q "all parts are in shared.partial" worker2 || fail "worker 2: $(cat worker2)"
     [ ! -e shared ] || fail "a worker has written the result"
     expect 0 "written" "$glofnd" discover x.npy "$@" --resume
@@ -38,14 +48,14 @@ share() {
     diff -r plain shared || fail "$*: workers have another result"
     [ ! -e shared.partial ] || fail "parts were left"
 }
-share --k 5 --dup 0.9 --negatives 3
-share --k 30 --top 3 --approx 5 --memory 0.002
-share --dup 0.9 --duplicates
+share pairs --k 5 --dup 0.9 --negatives 3
+share pairs --k 30 --top 3 --approx 5 --memory 0.002
+share cells --dup 0.9 --duplicates
 
 # A worker that comes after all is done has nothing to replace; other settings are refused; what does not go together.
 expect 1 "shared" "$glofnd" discover x.npy --dup 0.9 --duplicates --out shared --worker
 expect 0 "all parts are in" "$glofnd" discover x.npy --k 5 --out y --worker --quiet
 expect 1 "parts of another search" "$glofnd" discover x.npy --k 6 --out y --worker --force
 expect 2 "give one of them" "$glofnd" discover x.npy --k 5 --out y --worker --resume
-expect 2 "\-\-worker does not go with" "$glofnd" discover x.npy --learned --out z --worker
+expect 2 "--worker does not go with" "$glofnd" discover x.npy --learned --out z --worker
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"

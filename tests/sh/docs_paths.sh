@@ -66,7 +66,7 @@ grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests python Makefile | sort -u >
 printf '%s\n' --help --key --KEY --logdir >> "$known"
 # Of results that the tag experiments-2026-11 repeats.
 printf '%s\n' --attract-alpha --flag-probability --flag-seed --require-label >> "$known"
-launchers='mpirun|srun|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
+launchers='mpirun|srun|sbatch|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
 for page in $pages; do
     flags=$(grep -vE "$launchers" $page | grep -oE '(^|[^A-Za-z0-9-])--[a-zA-Z][a-zA-Z0-9_-]*' |
