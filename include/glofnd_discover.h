@@ -86,6 +86,14 @@ typedef struct glofnd_discover_spec {
     int64_t negatives;        /* hard negatives to list per row: the most similar others not above its threshold; at most 64 */
     int64_t approx;           /* cells of rows that a row is compared with; 0: all rows. On the CPU */
     int32_t only_duplicates;  /* 1: nothing but duplicates, without comparing all pairs; alpha and k do not count. On the CPU */
+    /* 1, with parts: only compute blocks, next to other processes that do the same. They may start and die at any time. The call
+     * returns when all blocks are there, and *out is NULL; the same call without worker then reads them. */
+    int32_t worker;
+    /* NULL: the rows are read into memory. Else a folder for finished blocks of the search, and `files`: rows are streamed, at most
+     * `memory` bytes at a time, and after a crash the same call continues. The result is the same. It reads rows again to decide, so
+     * the files stay open as long. glofnd_discovery_save() removes the folder. */
+    const char *parts;
+    double patience; /* worker: seconds after which a silent process counts as dead; 0: 120 */
 } glofnd_discover_spec;
 
 typedef struct glofnd_discovery glofnd_discovery; /* a result */

@@ -11,6 +11,7 @@
 
 #include "discover/decide.h"
 #include "discover/discover_files.h"
+#include "discover/units.h"
 #include "embeddings/embedding_set.h"
 #include "glofnd_discover.h"
 #include "util/array.h"
@@ -29,6 +30,8 @@ struct glofnd_discovery {
     int decided;
     glofnd_decisions decided_view;
     void *decided_block;
+    gf_row_source rows; /* of a search in parts, whose d.x is NULL */
+    char *parts;        /* folder of its finished blocks; NULL: searched in memory */
 };
 
 /* ----- the spec ----- */
@@ -53,6 +56,10 @@ static void copy_row(void *arg, int64_t i, int thread) {
     (void)thread;
     if (j->q->dtype == GLOFND_F32) memcpy(to, from, (size_t)dim * sizeof *to);
     else gf_dtype_to_float(j->q->dtype, to, (const uint16_t *)(const void *)from, dim);
+}
+
+static glofnd_status read_files(gf_error *err, void *user, int64_t first, int64_t rows, float *x) {
+    return gf_embeddings_read(err, user, first, rows, x);
 }
 
 /* ----- progress ----- */
@@ -149,18 +156,37 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
     gf_discover_data *d = &x->d;
     gf_embedding_set *set = q->files ? gf_embeddings_of(q->files) : NULL;
     d->n = set ? gf_embeddings_rows(set) : q->n, d->dim = set ? gf_embeddings_dim(set) : q->dim;
-    d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
-    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
-    rows_job j = {q, d->x};
-    if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
-    else gf_parallel(threads, q->n, copy_row, &j);
+    if (!q->parts) {
+        d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
+        FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
+        rows_job j = {q, d->x};
+        if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
+        else gf_parallel(threads, q->n, copy_row, &j);
+    }
     if (q->label) {
         d->label = malloc((size_t)d->n * sizeof *d->label);
         FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
         for (int64_t i = 0; i < d->n; i++) d->label[i] = q->label[i] < 0 ? -1 : q->label[i];
     }
-    TRY(gf_discover_classify(err, d));
-    TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+    if (q->parts) {
+        const gf_job_progress whole = x->s.task.watch, first = gf_job_part(&whole, 0.0, 0.1);
+        x->rows = (gf_row_source){.read = read_files, .user = set, .n = d->n, .dim = d->dim};
+        x->parts = strdup(q->parts);
+        FAIL_IF(err, !x->parts, GLOFND_E_MEMORY, "no memory for a path");
+        TRY(gf_discover_classify_stream(err, &x->rows, &first, d));
+        const gf_units u = {.folder = x->parts,
+                            .source = x->rows,
+                            .ranks = 1,
+                            .worker = q->worker,
+                            .patience = q->patience > 0.0 ? q->patience : 120.0};
+        x->s.task.watch = gf_job_part(&whole, 0.1, 1.0);
+        TRY(gf_discover_run_units(err, &x->s, &u, d, &x->r));
+        TRY(gf_embeddings_check_unchanged(err, set));
+        if (q->worker) return GLOFND_OK;
+    } else {
+        TRY(gf_discover_classify(err, d));
+        TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+    }
     x->s.task.watch = (gf_job_progress){0};
     arrays a;
     const size_t bytes = lay(x, x->r.dup_listed, NULL, &a);
@@ -292,12 +318,16 @@ static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd
             "dup is %g; it is for duplicates above a similarity", q->dup);
     FAIL_IF(err, q->top > 1000000 || q->max_pairs < 0 || q->threads < 0, GLOFND_E_OPTION,
             "top is at most 1e6, max_pairs and threads are not negative");
+    FAIL_IF(err, q->parts && !q->files, GLOFND_E_ARGUMENT, "parts need rows in files, so that they can be read again");
+    FAIL_IF(err, q->parts && !q->parts[0], GLOFND_E_ARGUMENT, "parts is an empty path; expected a folder");
+    FAIL_IF(err, q->worker && !q->parts, GLOFND_E_ARGUMENT, "a worker computes parts: give their folder");
+    FAIL_IF(err, !(q->patience >= 0.0), GLOFND_E_OPTION, "patience is %g; expected seconds", q->patience);
     FAIL_IF(err, q->device != GLOFND_DEVICE_CPU && q->device != GLOFND_DEVICE_CUDA, GLOFND_E_ARGUMENT, "device %d is not known",
             (int)q->device);
     glofnd_discovery *x = calloc(1, sizeof *x);
     FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for a result");
     const glofnd_status status = discover(err, q, x);
-    if (status == GLOFND_OK) *out = x;
+    if (status == GLOFND_OK && !q->worker) *out = x;
     else glofnd_discovery_free(x);
     return status;
 }
@@ -315,6 +345,7 @@ void glofnd_discovery_free(glofnd_discovery *r) {
     gf_decisions_free(&r->decisions);
     free(r->decided_block);
     free(r->block);
+    free(r->parts);
     free(r);
 }
 
@@ -404,6 +435,7 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
     FAIL_IF(err, q->pred_probs && q->pred_classes < 2, GLOFND_E_ARGUMENT, "pred_classes is %lld; expected 2 or more",
             (long long)q->pred_classes);
     c.pred_probs = q->pred_probs, c.pred_classes = q->pred_classes;
+    c.rows = r->parts ? &r->rows : NULL;
     TRY(take_splits(err, r, q, &c));
     gf_decisions decisions = {0};
     TRY(gf_decide(err, &c, &r->s, &r->d, &r->r, &decisions));
@@ -534,6 +566,7 @@ static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder
     if (status == GLOFND_OK) status = gf_discover_write(err, folder, f->replace, &x);
     gf_discover_free_names(&r->d);
     gf_string_list_free(&r->d.classes);
+    if (status == GLOFND_OK && r->parts) gf_unit_folder_remove(r->parts);
     return status;
 }
 

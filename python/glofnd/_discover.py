@@ -15,7 +15,9 @@ import glob
 import html
 import importlib.util
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import weakref
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
@@ -70,6 +72,10 @@ class _Watch:
         except BaseException as failure:  # noqa: BLE001  it cannot cross C
             self.failure = failure
             return 1
+
+    def tick(self, share: float) -> int:
+        """The same from Python: 1 to stop."""
+        return self._call(None, share)
 
     def close(self, finished: bool) -> None:
         """After the search: `finished`: it has a result."""
@@ -425,8 +431,8 @@ def _texts(texts: Optional[list[str]]) -> Any:
 class _Handle:
     """A glofnd_discovery; freed with the last array that shows its memory."""
 
-    def __init__(self, value: int):
-        self.value = value
+    def __init__(self, value: int, rows: Any):
+        self.value, self.rows = value, rows  # files that are streamed are read again for decisions
         weakref.finalize(self, library.glofnd_discovery_free, value)
 
 
@@ -491,14 +497,14 @@ def _similarity(duplicates: Any) -> dict[str, Any]:
     return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_ABOVE"], "dup": value}
 
 
-_OF_THE_PROGRAM = {"dup": "duplicates", "html": "to_html() of the result", "out": "save() of the result", "format": "save(format=...)"}
+_OF_THE_PROGRAM = {"dup": "duplicates", "html": "to_html() of the result", "force": "replace"}
 
 
 def _refuse_others(options: dict[str, Any]) -> None:
     for name in options:
         here = _OF_THE_PROGRAM.get(name)
         known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor, keep, " \
-            "splits, outliers, sample, negatives, approx, only_duplicates"
+            "splits, outliers, sample, negatives, approx, only_duplicates, out, format, replace, graph, resume, engine, workers, patience"
         raise _lib.OptionError(f'unknown option "{name}"; ' + (f"here its name is {here}" if here else f"there are {known}"))
 
 
@@ -563,12 +569,66 @@ def leaks(*parts: Any, duplicates: Union[float, str] = 0.98, names: Optional[Ite
                     splits={name: (end - n, end) for name, n, end in zip(titles, counts, ends)}, **options)
 
 
+def _half_of_memory() -> int:
+    """As in C: tasks on other machines cut the search as this one does."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (OSError, ValueError):
+        return 0
+
+
+def _parts(files: Optional[Files], resume: Any, out: Any, memory: Optional[int], engine: Optional[str]) -> tuple[Any, bool]:
+    """The folder of finished blocks, and whether it is a temporary one; None: the search is done in memory."""
+    if out is not None and (not isinstance(out, (str, os.PathLike)) or not os.fspath(out)):
+        raise ArgumentError(f"out is {out!r}; expected the path of a folder")
+    if not isinstance(resume, (bool, str, os.PathLike)) or resume == "":
+        raise ArgumentError(f"resume is {resume!r}; expected the path of a folder, or True")
+    if resume is True and out is None:
+        raise ArgumentError("resume=True keeps blocks beside the result: give out, or the folder of blocks as resume")
+    place = os.fsdecode(resume) if isinstance(resume, (str, os.PathLike)) else None
+    if place is None and out is not None:
+        place = os.path.join(os.fsdecode(out), "").rstrip("/") + ".partial"
+    streamed = files is not None and memory is not None and 4 * files.n * files.dim > memory
+    if not resume and not streamed and engine is None:
+        return None, False
+    if files is None:
+        raise ArgumentError(f"{'resume' if resume else 'engine'} needs embeddings in files, which can be read again: save them, and pass the path")
+    if place is None and engine is not None:
+        raise ArgumentError("engine needs a folder of blocks that all processes share: give out, or resume")
+    if place is not None and "\0" in place:
+        raise ArgumentError(f"resume is {resume!r}; expected the path of a folder")
+    return (place, False) if place is not None else (tempfile.mkdtemp(prefix="glofnd-"), True)
+
+
+def _check_place(out: Any, replace: bool, format: str) -> None:  # noqa: A002
+    """Before a search that may take hours."""
+    if format not in ("tsv", "parquet"):
+        raise ArgumentError(f"format is {format!r}; expected 'tsv' or 'parquet'")
+    if os.path.exists(out) and not replace:
+        raise _lib.FileError(f"{os.fsdecode(out)!r} exists; replace=True replaces an earlier result")
+
+
+def run_search(rows: Any, label: Optional[np.ndarray], search: dict[str, Any], watch: Optional[_Watch] = None) -> Optional[_Handle]:
+    """The search of the library; None: that of a worker, which has no result."""
+    matrix = {"files": rows.handle} if isinstance(rows, Files) else {
+        "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
+    spec = _lib.DiscoverSpec(**matrix, label=0 if label is None else label.ctypes.data, **{
+        **search, "parts": None if search["parts"] is None else os.fsencode(search["parts"])})
+    if watch is not None:
+        spec.progress = watch.callback
+    out = ctypes.c_void_p()
+    _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
+    return _Handle(out.value, rows) if out.value else None
+
+
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
              memory: Optional[int] = None, threads: int = 0, progress: Union[None, bool, Callable[[float], Any]] = None,
              column: Optional[str] = None, id: Optional[str] = None, label_column: Optional[str] = None,  # noqa: A002
              tensor: Optional[str] = None, keep: Any = "first", splits: Any = None, outliers: int = 1000, sample: int = 0,
-             negatives: int = 0, approx: int = 0, only_duplicates: bool = False, **other: Any) -> Discovery:
+             negatives: int = 0, approx: int = 0, only_duplicates: bool = False, graph: bool = False,
+             resume: Union[bool, str, os.PathLike] = False, out: Union[None, str, os.PathLike] = None, format: str = "tsv",  # noqa: A002
+             replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
@@ -584,7 +644,13 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all
     duplicates  similarity of duplicates, or "exact": only equal rows
-    memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. None: half of the machine
+    memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. If the rows of files take
+                more, they are streamed. None: half of the machine
+    out         folder of the result, written as by save(); format, replace, graph: as there
+    resume      with files: the folder of finished blocks of the search, or True: `out`.partial. If the process dies, the same call
+                continues. save() removes the folder. Rows are streamed, so that the search needs two to four times the products
+    engine      "ray", with files: `workers` tasks of a Ray cluster (0: as many as it has processors) share the search in the
+                folder of `resume`. Tasks may die; after `patience` seconds others take over. The same result
     keep        which of two duplicates is kept: "first", "central" (the one more similar to the others), "label" (the one with the most
                 frequent label), or a number of each row: the larger. A row is removed only for a row that is kept
     splits      {name: (first, end)}: leaks between these rows; rows of an earlier split are kept rather than those of a later one
@@ -625,22 +691,31 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         alpha = 0.01
     if device == "cuda":
         _load_blas()
+    if engine not in (None, "ray"):
+        raise ArgumentError(f"engine is {engine!r}; expected 'ray', or None: this process")
+    parts, temporary = _parts(rows if paths is not None else None, resume, out, memory, engine)
+    search = {
+        "device": _lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], "alpha": alpha or 0.0, "k": k or 0, "top": top or -1,
+        "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads,
+        "negatives": _number("negatives", negatives, 0, 64), "approx": _number("approx", approx, 0, 65536),
+        "only_duplicates": int(only_duplicates), "parts": parts, "patience": float(patience)}
+    if out is not None:
+        _check_place(out, replace, format)
     watch = _Watch(progress)
-    matrix = {"files": rows.handle} if paths is not None else {
-        "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
-    spec = _lib.DiscoverSpec(
-        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()],
-        alpha=alpha or 0.0, k=k or 0, top=top or -1, max_pairs=max_pairs, **similarity, memory=memory or 0, threads=threads,
-        progress=watch.callback, negatives=_number("negatives", negatives, 0, 64), approx=_number("approx", approx, 0, 65536),
-        only_duplicates=int(only_duplicates))
-    out = ctypes.c_void_p()
+    handle = None
     try:
-        _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
+        if engine == "ray":
+            from ._ray import compute_blocks
+            compute_blocks(paths or [], asked, label, search, _number("workers", workers, 0, 65536), watch.tick)
+        handle = run_search(rows, label, search, watch)
     finally:
-        handle = _Handle(out.value) if out.value else None
+        if temporary:
+            shutil.rmtree(parts, ignore_errors=True)
         watch.close(handle is not None)
     found = Discovery(handle, texts, rows.dim, label, classes, "memory" if paths is None else rows.source)
     given = keep if isinstance(keep, str) else np.asarray(keep)
     if splits or sample or outliers != 1000 or not isinstance(given, str) or given != "first":
         found.decide(given, splits=splits, outliers=outliers, sample=sample)
+    if out is not None:
+        found.save(out, replace=replace, format=format, graph=graph)
     return found

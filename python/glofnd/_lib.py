@@ -74,6 +74,7 @@ STRUCTS["glofnd_discover_spec"] = [
     ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
     ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("duplicates", c_int32), ("progress", PROGRESS),
     ("user", c_void_p), ("files", c_void_p), ("negatives", c_int64), ("approx", c_int64), ("only_duplicates", c_int32),
+    ("worker", c_int32), ("parts", c_char_p), ("patience", c_double),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
     ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),

@@ -137,7 +137,7 @@ class Refused(unittest.TestCase):
                      *(("memory is .*bytes, 1000000 or more.*GB", None, {"memory": wrong}) for wrong in (8, 0, 0.5)),
                      ("'cpu' or 'cuda'", None, {"device": "cuda:7"}), ("'cpu' or 'cuda'", None, {"device": None}))
         self.assertEqual(glofnd.discover(draw()[0], memory=1_000_000).n, N)
-        for name, here in (("dup", "duplicates"), ("html", "to_html"), ("out", "save"), ("dupp", "duplicates, memory")):
+        for name, here in (("dup", "duplicates"), ("html", "to_html"), ("force", "replace"), ("dupp", "duplicates, memory")):
             with self.assertRaisesRegex(glofnd.OptionError, f'unknown option "{name}".*{here}'):
                 glofnd.discover(draw()[0], **{name: 0.9})
         if importlib.util.find_spec("torch"):

@@ -376,4 +376,46 @@ TEST(rows_can_be_those_of_files) {
     unlink(path);
 }
 
+TEST(parts_give_the_result_of_memory_and_a_worker_makes_them) {
+    static const char path[] = "unit_discover_parts.csv";
+    const char *const paths[] = {path};
+    glofnd_embedding_files files = {.size = sizeof files, .path = paths, .paths = 1, .id = "key", .label = "kind"};
+    glofnd_embeddings *e = NULL;
+    glofnd_discovery_arrays want, got;
+    char folder[] = "unit_discover_parts.XXXXXX", part[64], why[300];
+    assert_non_null(mkdtemp(folder));
+    snprintf(part, sizeof part, "%s/pairs-000000", folder);
+    write_table(path);
+    assert_int_equal(glofnd_embeddings_open(&files, &e, why, sizeof why), GLOFND_OK);
+    glofnd_discover_spec s = spec_make();
+    glofnd_discovery *plain = run(&s, &want), *none = NULL;
+    s.parts = folder;
+    assert_int_equal(glofnd_discover(&s, &none, why, sizeof why), GLOFND_E_ARGUMENT); /* of rows in memory */
+    s.files = e, s.x = NULL, s.n = s.dim = 0, s.worker = 1;
+    assert_int_equal(glofnd_discover(&s, &none, why, sizeof why), GLOFND_OK);
+    assert_null(none);
+    assert_int_equal(access(part, F_OK), 0);
+    s.worker = 0;
+    glofnd_discovery *read = run(&s, &got);
+    assert_memory_equal(got.neighbour, want.neighbour, N * 15 * sizeof *got.neighbour);
+    assert_memory_equal(got.mutual, want.mutual, N * sizeof *got.mutual);
+    glofnd_decide_spec d = {.size = sizeof d, .keep = GLOFND_KEEP_CENTRAL, .sample = 5};
+    glofnd_decisions a = {.size = sizeof a}, b = {.size = sizeof b};
+    assert_int_equal(glofnd_discovery_decide(plain, &d, &a, why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_discovery_decide(read, &d, &b, why, sizeof why), GLOFND_OK);
+    assert_memory_equal(a.kept, b.kept, N * sizeof *a.kept);
+    assert_memory_equal(a.sample, b.sample, 5 * sizeof *a.sample);
+    char out[80];
+    snprintf(out, sizeof out, "%s.out", folder);
+    assert_int_equal(glofnd_discovery_save(read, out, NULL, why, sizeof why), GLOFND_OK);
+    assert_int_not_equal(access(folder, F_OK), 0); /* not needed any longer */
+    glofnd_discovery_free(plain);
+    glofnd_discovery_free(read);
+    glofnd_embeddings_close(e);
+    char command[200];
+    snprintf(command, sizeof command, "rm -r %s", out);
+    assert_int_equal(system(command), 0);
+    unlink(path);
+}
+
 TEST_GROUP(draw_rows, NULL)
