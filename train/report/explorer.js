@@ -372,7 +372,7 @@
 
   /* ----- items of lists ----- */
 
-  const TILE = 88;
+  const TILE = 92;
   const lastName = (a) => labelOf(a) || nameOf(a).split("/").pop();
 
   function item(box, map, rows, value, yes, no, first) {
