@@ -592,7 +592,20 @@ static glofnd_status check_label_column(gf_error *err, const discover_job *j) {
 }
 
 static glofnd_status read_rows(gf_error *err, discover_job *j) {
-    TRY(gf_embeddings_open(err, &j->in, &j->set));
+    const glofnd_status opened = gf_embeddings_open(err, &j->in, &j->set);
+    if (opened == GLOFND_E_IO && j->in.paths == 1 && gf_is_folder(j->in.path[0])) { /* perhaps a folder of images */
+        char spec[PATH_MAX + 8];
+        gf_dataset *images = NULL;
+        snprintf(spec, sizeof spec, "folder:%s", j->in.path[0]);
+        if (gf_dataset_open(NULL, spec, &images) == GLOFND_OK) {
+            const int64_t n = gf_dataset_describe(images).n;
+            gf_dataset_free(images);
+            GF_FAIL(err, GLOFND_E_IO,
+                    "'%.200s' holds images (%lld) and no embeddings; compare the images: glofnd discover folder:%.200s",
+                    j->in.path[0], (long long)n, j->in.path[0]);
+        }
+    }
+    TRY(opened);
     FAIL_IF(err, j->in.tensor && !gf_embeddings_have_tensors(j->set), GLOFND_E_OPTION,
             "--tensor is one of .safetensors files; the embeddings are in none");
     if (!j->f->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));

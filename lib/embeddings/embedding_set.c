@@ -172,6 +172,22 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
         for (size_t k = 0; k < sizeof packers / sizeof *packers; k++) packed |= ends_with(h->path, packers[k]);
         FAIL_IF(err, there && packed && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
                 "%.300s is compressed; unpack it first (Parquet files may be compressed inside)", h->path);
+        /* Files of other programs, by their ending: how to convert them. */
+        static const struct {
+            const char *ending, *how;
+        } foreign[] = {{".npz", "np.save(\"x.npy\", np.load(FILE)[\"NAME\"])"},
+                       {".h5", "np.save(\"x.npy\", h5py.File(FILE)[\"NAME\"][:])"},
+                       {".hdf5", "np.save(\"x.npy\", h5py.File(FILE)[\"NAME\"][:])"},
+                       {".arrow", "pyarrow.parquet.write_table(pyarrow.ipc.open_stream(FILE).read_all(), \"x.parquet\")"},
+                       {".feather", "pandas.read_feather(FILE).to_parquet(\"x.parquet\")"},
+                       {".jsonl", "pandas.read_json(FILE, lines=True).to_parquet(\"x.parquet\")"},
+                       {".pkl", "np.save(\"x.npy\", pickle.load(open(FILE, \"rb\")))"},
+                       {".mat", "np.save(\"x.npy\", scipy.io.loadmat(FILE)[\"NAME\"])"},
+                       {".pt", "np.save(\"x.npy\", torch.load(FILE).numpy())"},
+                       {".pth", "np.save(\"x.npy\", torch.load(FILE).numpy())"}};
+        for (size_t k = 0; there && h->kind == &gf_shard_npy && k < sizeof foreign / sizeof *foreign; k++)
+            FAIL_IF(err, ends_with(h->path, foreign[k].ending), GLOFND_E_FORMAT,
+                    "%.200s: %s files are not read here; convert it in Python: %s", h->path, foreign[k].ending, foreign[k].how);
         TRY(h->kind->open(err, in, h));
         h->first = s->n;
         if (h->rows != 0 || s->paths.n <= 1) { /* tools that write in parallel leave such files */
@@ -393,8 +409,38 @@ glofnd_status gf_row_labels_of_texts(gf_error *err, const gf_string_list *texts,
     return GLOFND_OK;
 }
 
+static glofnd_status add_line(gf_error *err, void *user, const char *text, int64_t row) {
+    (void)row;
+    return gf_string_list_add(err, user, text, strlen(text));
+}
+
+/* A label per line, of a .txt file, or of a table with one column. A table may have a title: a line more than rows. *known: 0: a
+ * table with several columns. */
+static glofnd_status labels_of_lines(gf_error *err, const char *path, int64_t n, int32_t **label, gf_string_list *classes,
+                                     int *known) {
+    gf_string_list texts = {0};
+    int64_t lines = 0;
+    const int table = !ends_with(path, ".txt");
+    glofnd_status status = gf_row_values_read(err, &(gf_row_values){.path = path, .line = add_line, .user = &texts}, &lines);
+    *known = 1;
+    for (int64_t i = 0; table && i < texts.n && *known; i++) *known = !strpbrk(gf_string_list_get(&texts, i), ",;\t\"");
+    if (status == GLOFND_OK && *known) {
+        gf_string_list rest = texts;
+        if (table && texts.n == n + 1) rest.at++, rest.n--;
+        status = gf_row_labels_of_texts(err, &rest, n, label, classes);
+    }
+    gf_string_list_free(&texts);
+    return status;
+}
+
 glofnd_status gf_row_labels_read(gf_error *err, const char *path, const char *column, int64_t n, int32_t **label,
                                  gf_string_list *classes) {
+    if (!column && !gf_is_folder(path) && access(path, F_OK) == 0 &&
+        (ends_with(path, ".txt") || ends_with(path, ".csv") || ends_with(path, ".tsv"))) {
+        int known = 0;
+        TRY(labels_of_lines(err, path, n, label, classes, &known));
+        if (known) return GLOFND_OK;
+    }
     if (gf_labels_have_columns(path)) {
         gf_string_list texts = {0};
         glofnd_status status = gf_labels_of_column(err, path, column, &texts);
@@ -403,8 +449,14 @@ glofnd_status gf_row_labels_read(gf_error *err, const char *path, const char *co
         return status;
     }
     gf_npy a = {0};
+    gf_string_list names = {0};
+    int texts = 0;
+    glofnd_status status = gf_npy_read_texts(err, path, &names, &texts);
+    if (status == GLOFND_OK && texts) status = gf_row_labels_of_texts(err, &names, n, label, classes);
+    gf_string_list_free(&names);
+    if (status != GLOFND_OK || texts) return status;
     TRY(gf_npy_read(err, path, &a));
-    const glofnd_status status = labels_of_array(err, path, &a, n, label);
+    status = labels_of_array(err, path, &a, n, label);
     gf_npy_free(&a);
     return status;
 }

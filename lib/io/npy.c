@@ -16,6 +16,7 @@
 #include "io/blockfile.h"
 #include "io/file.h"
 #include "util/dtype.h"
+#include "util/string_list.h"
 
 #define PREFIX_BYTES 12  /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
 #define HEADER_MAX 65535 /* longest text header taken, in any version */
@@ -69,10 +70,18 @@ int64_t gf_npy_i64(const gf_npy *a, int64_t i) {
  *
  * A cursor walks the text and never reads past its end; the text need not be terminated. */
 
+typedef struct text_type { /* of an array of texts */
+    char kind;             /* 'U': letters of 4 bytes, 'S': bytes; 0: it has numbers */
+    int64_t letters;       /* of every text */
+} text_type;
+
+enum { LETTERS_MAX = 1 << 16 };
+
 typedef struct cursor {
     const char *at, *end;
     const char *name; /* of the file, for messages */
     gf_error *err;
+    text_type *texts; /* NULL: texts are refused */
 } cursor;
 
 enum { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, KEY_ALL = 7 };
@@ -152,6 +161,17 @@ static glofnd_status parse_descr(cursor *c, gf_npy *out) {
             out->swapped = s[0] == '>';
             return GLOFND_OK;
         }
+    }
+    if (c->texts && n >= 3 && n <= 8 && strchr("<>|", s[0]) && strchr("US", s[1])) {
+        int64_t letters = 0;
+        size_t k = 2;
+        for (; k < n && s[k] >= '0' && s[k] <= '9'; k++) letters = letters * 10 + (s[k] - '0');
+        FAIL_IF(c->err, k < n || letters > LETTERS_MAX, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s': at most %d letters",
+                c->name, (int)n, s, (int)LETTERS_MAX);
+        *c->texts = (text_type){s[1], letters};
+        out->type = GF_NPY_U1;
+        out->swapped = s[0] == '>';
+        return GLOFND_OK;
     }
     /* the types that the caller accepts are not known here: these serve all */
     const int numbers = n >= 2 && strchr("<>=|", s[0]) && strchr("fiub", s[1]);
@@ -239,8 +259,9 @@ static glofnd_status parse_prefix(gf_error *err, const char *name, const unsigne
 }
 
 /* Text header: fills type, rank, shape, count, swapped and fortran of *out, and leaves data alone. */
-static glofnd_status parse_header_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out) {
-    cursor c = {text, text + length, name, err};
+static glofnd_status parse_header_text(gf_error *err, const char *name, const char *text, size_t length, text_type *texts,
+                                       gf_npy *out) {
+    cursor c = {text, text + length, name, err, texts};
     int seen = 0, comma = 1;
     TRY(expect(&c, '{', "at the start"));
     while (!take(&c, '}')) {
@@ -326,12 +347,72 @@ glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, 
     gf_npy a = {0};
     TRY(parse_prefix(err, name, raw, size, &start, &length));
     FAIL_IF(err, size - start < length, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", name);
-    TRY(parse_header_text(err, name, (const char *)raw + start, length, &a));
+    TRY(parse_header_text(err, name, (const char *)raw + start, length, NULL, &a));
     TRY(allocate_data(err, name, size - start - length, &a));
     memcpy(a.data, raw + start + length, size - start - length);
     const glofnd_status status = normalize(err, name, &a);
     if (status == GLOFND_OK) *out = a;
     else gf_npy_free(&a);
+    return status;
+}
+
+/* UTF-8 of a letter; returns its bytes. What is no letter becomes U+FFFD. */
+static size_t put_letter(uint32_t x, char *to) {
+    if (x > 0x10ffff || (x >= 0xd800 && x < 0xe000)) x = 0xfffd;
+    if (x < 0x80) return to[0] = (char)x, 1;
+    if (x < 0x800) return to[0] = (char)(0xc0 | x >> 6), to[1] = (char)(0x80 | (x & 0x3f)), 2;
+    const size_t n = x < 0x10000 ? 3 : 4;
+    to[0] = (char)(n == 3 ? 0xe0 | x >> 12 : 0xf0 | x >> 18);
+    for (size_t k = 1; k < n; k++) to[k] = (char)(0x80 | (x >> 6 * (n - 1 - k) & 0x3f));
+    return n;
+}
+
+static glofnd_status add_texts(gf_error *err, const char *path, const gf_npy *a, text_type type, const uint8_t *data,
+                               gf_string_list *out) {
+    const int64_t width = type.letters * (type.kind == 'U' ? 4 : 1);
+    char *text = malloc((size_t)type.letters * 4 + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for a text", path);
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < a->count && status == GLOFND_OK; i++) {
+        const uint8_t *p = data + i * width;
+        size_t used = 0, end = 0;
+        for (int64_t k = 0; k < type.letters; k++) {
+            const uint8_t *b = p + 4 * k;
+            const uint32_t x = type.kind == 'S' ? p[k]
+                               : a->swapped     ? (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]
+                                                : (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0];
+            if (type.kind == 'S') text[used++] = (char)x;
+            else used += put_letter(x, text + used);
+            if (x) end = used;
+        }
+        if (memchr(text, 0, end)) status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: text %lld has a zero byte", path, (long long)i);
+        else status = gf_string_list_add(err, out, text, end);
+    }
+    free(text);
+    return status;
+}
+
+glofnd_status gf_npy_read_texts(gf_error *err, const char *path, gf_string_list *out, int *texts) {
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0, start = 0, length = 0;
+    gf_npy a = {0};
+    text_type type = {0};
+    *texts = 0;
+    glofnd_status status = gf_file_read(err, path, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
+    if (status == GLOFND_OK) status = parse_prefix(err, path, bytes, size, &start, &length);
+    if (status == GLOFND_OK && size - start < length)
+        status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", path);
+    if (status == GLOFND_OK) status = parse_header_text(err, path, (const char *)bytes + start, length, &type, &a);
+    *texts = status == GLOFND_OK && type.kind;
+    if (*texts) {
+        const uint64_t have = size - start - length, width = (uint64_t)type.letters * (type.kind == 'U' ? 4 : 1);
+        if (a.rank != 1) status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: texts with %d axes; expected one", path, a.rank);
+        else if (width ? have % width || have / width != (uint64_t)a.count : have || a.count > INT32_MAX)
+            status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: %llu bytes of data for %lld texts of %lld letters", path,
+                             (unsigned long long)have, (long long)a.count, (long long)type.letters);
+        else status = add_texts(err, path, &a, type, bytes + start + length, out);
+    }
+    free(bytes);
     return status;
 }
 
@@ -358,7 +439,7 @@ static glofnd_status read_stream(gf_error *err, FILE *f, int fd, const char *pat
     char *text = malloc(length ? length : 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for the .npy header", path);
     glofnd_status status = read_exactly(err, f, path, text, length);
-    if (status == GLOFND_OK) status = parse_header_text(err, path, text, length, a);
+    if (status == GLOFND_OK) status = parse_header_text(err, path, text, length, NULL, a);
     free(text);
     a->at = (uint64_t)start + length;
     data_bytes = size - start - length;

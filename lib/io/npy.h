@@ -43,6 +43,10 @@ glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out);
 glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out);
 /* The same as gf_npy_read from memory; `name` is what messages call it. */
 glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out);
+/* Texts of an array with one axis ('<U5', '|S5'), as UTF-8, appended to *out; zeros at their end do not count. *texts: 0: the
+ * array has numbers, and nothing was read. */
+struct gf_string_list;
+glofnd_status gf_npy_read_texts(gf_error *err, const char *path, struct gf_string_list *out, int *texts);
 /* Frees the data and zeroes *a; NULL and a zeroed array are fine. */
 void gf_npy_free(gf_npy *a);
 
