@@ -29,7 +29,7 @@ cp "$wheel" "$out"/raw/*.tar.gz "$out/"
 ln -s "$source/python/tests" "$out/tests"       # the tests, and not the package beside them
 cd "$out"
 venv/bin/python -m glofnd
-venv/bin/python -m unittest tests.test_layout tests.test_numpy tests.test_discover tests.test_discover_odd tests.test_discover_tables tests.test_discover_parts tests.test_documents
+venv/bin/python -m unittest tests.test_layout tests.test_numpy tests.test_discover tests.test_discover_odd tests.test_discover_tables tests.test_discover_parts tests.test_discover_raw tests.test_documents
 if venv/bin/python -c 'import torch' 2> /dev/null; then
     venv/bin/python -m unittest tests.test_torch tests.test_torch_state tests.test_torch_use
 fi

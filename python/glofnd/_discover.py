@@ -295,6 +295,16 @@ class Discovery:
         """The rows of a component, or of a group of duplicates."""
         return np.flatnonzero((self.duplicate_group if duplicates else self.component) == number)
 
+    def graph(self, distances: bool = False) -> Any:
+        """The listed neighbours as a sparse matrix of SciPy, [n][n]: similarities; or `distances` 1 - similarity, which cleanlab
+        (knn_graph) and scikit-learn (metric="precomputed") take. Rows that were left out are empty."""
+        from scipy.sparse import csr_matrix
+        listed = self.neighbours >= 0
+        first = np.concatenate([[0], np.cumsum(listed.sum(1))])
+        values = self.similarities[listed]
+        return csr_matrix((np.maximum(1 - values.astype(np.float64), 0) if distances else values, self.neighbours[listed], first),
+                          shape=(self.n, self.n))
+
     # ----- tables -----
 
     def _columns(self, table: str) -> dict[str, np.ndarray]:
@@ -504,7 +514,7 @@ def _refuse_others(options: dict[str, Any]) -> None:
     for name in options:
         here = _OF_THE_PROGRAM.get(name)
         known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor, keep, " \
-            "splits, outliers, sample, negatives, approx, only_duplicates, out, format, replace, graph, resume, engine, workers, patience"
+            "splits, outliers, sample, negatives, approx, only_duplicates, out, format, replace, graph, resume, engine, workers, patience, embed, batch"
         raise _lib.OptionError(f'unknown option "{name}"; ' + (f"here its name is {here}" if here else f"there are {known}"))
 
 
@@ -522,6 +532,10 @@ def _splits(splits: Any) -> list[tuple[str, int, int]]:
             raise ArgumentError(f"split {name!r} is {rows!r}; expected (first, end)") from None
         out.append((str(name), first, end - first))
     return out
+
+
+def _plain(column: Any) -> list[Any]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
 
 
 def _of_table(x: Any, paths: Optional[list[str]], asked: dict[str, str], names: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
@@ -628,7 +642,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
              tensor: Optional[str] = None, keep: Any = "first", splits: Any = None, outliers: int = 1000, sample: int = 0,
              negatives: int = 0, approx: int = 0, only_duplicates: bool = False, graph: bool = False,
              resume: Union[bool, str, os.PathLike] = False, out: Union[None, str, os.PathLike] = None, format: str = "tsv",  # noqa: A002
-             replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0, **other: Any) -> Discovery:
+             replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0,
+             embed: Optional[Callable[[list[Any]], Any]] = None, batch: int = 256, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
@@ -638,6 +653,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
                 or zero are left out: bad_rows
     column, id, label_column    of files and tables (pandas, polars, pyarrow, datasets of Hugging Face, a dictionary): the column of
                 embeddings, of names, of labels; without them the only one that fits, and no labels. tensor: of .safetensors files
+    embed       a function that makes embeddings [samples][dimensions] of a list of at most `batch` samples, on any device. `embeddings`
+                are then PIL images, paths of images (opened as RGB), texts, or a table whose `column` has such. Images that
+                cannot be read are bad rows
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
     labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
     names       [samples] texts for tables and files; None: the index of a table or column of pandas, if it has texts or a title
@@ -672,6 +690,18 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     memory = None if memory is None else _number("memory", memory, 1_000_000)
     top, max_pairs, threads = _number("top", top, 0, 1000000), _number("max_pairs", max_pairs, 1), _number("threads", threads, 0, 1024)
     similarity = _similarity(duplicates)
+    if embed is not None:
+        if not callable(embed):
+            raise ArgumentError(f"embed is {embed!r}; expected a function of a list of samples")
+        from ._raw import embedded
+        x, files = embedded(embeddings, embed, column, _number("batch", batch, 1, 1 << 30), progress)
+        if titles_of(embeddings) is not None:  # names and labels of its other columns
+            table = table_of(embeddings, column, id, label_column) if id is not None or label_column is not None else None
+            names = names if names is not None or table is None else table.names
+            if label_column is not None and labels is None and table is not None:
+                labels = table.labels if table.classes is None else [None if i is None or i < 0 else table.classes[i] for i in _plain(table.labels)]
+            label_column = None
+        embeddings, names, column, id = x, files if names is None else names, None, None
     paths = paths_of(embeddings)
     asked = {key: text for key, text in (("column", column), ("id", id), ("label", label_column), ("tensor", tensor)) if text is not None}
     if label_column is not None and labels is not None:
