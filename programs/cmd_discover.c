@@ -20,6 +20,7 @@
 #include "dist/dist.h"
 #include "embeddings/embedding_set.h"
 #include "eval/encode.h"
+#include "eval/linear.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "programs/cli.h"
@@ -41,7 +42,7 @@ typedef struct discover_flags { /* as given */
         *pred_probs;
     double alpha, html_mb, memory, rank_timeout;
     int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
-    int32_t graph, html, head, learned, duplicates, resume, worker, force, quiet;
+    int32_t graph, html, head, probe, learned, duplicates, resume, worker, force, quiet;
 } discover_flags;
 
 typedef struct discover_job {
@@ -434,6 +435,78 @@ static void start_stage(discover_job *j, const char *stage) {
     j->s.task.watch = (gf_job_progress){.progress = draw_stage, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 
+/* ----- labels predicted by a classifier ----- */
+
+/* --probe: probabilities of labels by a cross-validated classifier on the embeddings. Labelled usable rows learn and are predicted, with the classes
+ * numbered without gaps; other rows stay zero. */
+static glofnd_status copy_labelled(gf_error *err, const discover_job *j, int32_t *class_of, gf_features *f, int64_t *classes) {
+    const gf_discover_data *d = &j->d;
+    int64_t n = 0;
+    for (int64_t i = 0; i < d->good_n; i++)
+        if (d->label[d->good[i]] >= 0) class_of[d->label[d->good[i]]] = 0, n++;
+    for (int64_t c = 0; c < j->decide.pred_classes; c++)
+        if (class_of[c] == 0) class_of[c] = (int32_t)(*classes)++;
+    FAIL_IF(err, n < GF_FOLDS || *classes < 2, GLOFND_E_OPTION,
+            "--probe needs %d labelled rows and 2 labels; there are %lld and %lld", GF_FOLDS, (long long)n, (long long)*classes);
+    TRY(gf_features_alloc(err, f, n, d->dim));
+    for (int64_t i = 0, k = 0; i < d->good_n; i++) {
+        const int64_t row = d->good[i];
+        if (d->label[row] < 0) continue;
+        memcpy(f->x + k * d->dim, d->x + row * d->dim, (size_t)d->dim * sizeof *f->x);
+        f->label[k++] = class_of[d->label[row]];
+    }
+    return gf_features_standardise(err, f, NULL);
+}
+
+static glofnd_status predict_labels(gf_error *err, discover_job *j, int32_t *class_of, gf_features *f, float **part) {
+    const gf_discover_data *d = &j->d;
+    int64_t classes = 0, columns = j->decide.pred_classes;
+    for (int64_t c = 0; c < columns; c++) class_of[c] = -1;
+    TRY(copy_labelled(err, j, class_of, f, &classes));
+    *part = malloc((size_t)(f->n * classes) * sizeof **part);
+    j->pred_probs = calloc((size_t)(d->n * columns), sizeof *j->pred_probs);
+    FAIL_IF(err, !*part || !j->pred_probs, GLOFND_E_MEMORY, "no memory for the probabilities of %lld rows", (long long)d->n);
+    start_stage(j, "probe");
+    const gf_out_of_fold o = {.classes = classes,
+                              .seed = (uint64_t)j->f->seed,
+                              .threads = j->s.task.threads,
+                              .watch = j->s.task.watch};
+    const glofnd_status status = gf_out_of_fold_probabilities(err, &o, f, *part);
+    gf_progress_end(&j->line);
+    TRY(status);
+    for (int64_t i = 0, k = 0; i < d->good_n; i++) {
+        if (d->label[d->good[i]] < 0) continue;
+        for (int64_t c = 0; c < columns; c++)
+            if (class_of[c] >= 0) j->pred_probs[d->good[i] * columns + c] = (*part)[k * classes + class_of[c]];
+        k++;
+    }
+    j->decide.pred_probs = j->pred_probs, j->decide.pred_mixed = 1;
+    return GLOFND_OK;
+}
+
+static glofnd_status probe_labels(gf_error *err, discover_job *j) {
+    const gf_discover_data *d = &j->d;
+    gf_features f = {0};
+    float *part = NULL;
+    int32_t largest = 0;
+    for (int64_t i = 0; i < d->good_n; i++) largest = GF_MAX(largest, d->label[d->good[i]]);
+    const double bytes = 4.0 * ((double)d->n * (2.0 * largest + 2.0) + (double)d->n * (double)d->dim);
+    amount_text a, b;
+    FAIL_IF(err, bytes > (double)j->s.task.memory, GLOFND_E_MEMORY,
+            "--probe takes %s of memory for %lld rows and labels up to %d; --memory allows %s", amount(a, bytes), (long long)d->n,
+            (int)largest, amount(b, (double)j->s.task.memory));
+    j->decide.pred_classes = (int64_t)largest + 1;
+    int32_t *class_of = malloc((size_t)j->decide.pred_classes * sizeof *class_of);
+    glofnd_status status = class_of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d labels", (int)largest);
+    if (status == GLOFND_OK) status = predict_labels(err, j, class_of, &f, &part);
+    gf_features_free(&f);
+    free(part);
+    free(class_of);
+    return status;
+}
+
+/* ----- memory ----- */
+
 /* Reports the memory that will be taken, before it is. */
 static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t n, int64_t dim) {
     int64_t rank = 0;
@@ -823,6 +896,9 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     }
     TRY(j->f->from ? load_stored(err, j) : load_rows(err, j));
     if (j->f->pred_probs && rank_of(j) == 0) TRY(read_probabilities(err, j));
+    FAIL_IF(err, j->f->probe && !j->d.label, GLOFND_E_OPTION, "--probe needs labels: give --labels, --label-column or --data");
+    FAIL_IF(err, j->f->probe && j->in_units, GLOFND_E_OPTION,
+            "--probe needs the embeddings in memory: raise --memory, or give probabilities by --pred-probs");
     return j->f->query ? load_query(err, j) : GLOFND_OK;
 }
 
@@ -833,6 +909,7 @@ static glofnd_status finish(gf_error *err, discover_job *j, double begun, double
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
     if (!j->f->query) {
         TRY(score_rows(err, j));
+        if (j->f->probe) TRY(probe_labels(err, j));
         TRY(gf_decide(err, &j->decide, &j->s, &j->d, &j->r, &j->decisions));
     }
     const gf_discover_report report = {.source = j->f->from ? j->old.source : j->source,
@@ -908,6 +985,8 @@ static const gf_option rows[] = {
                "int [samples]: precision and recall of the pairs found; or Parquet files or tables with --label-column"),
     CLI_STRING(F, pred_probs, "pred-probs", "P.npy",
                "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
+    CLI_SWITCH(F, probe, "probe",
+               "label issues also by a classifier: logistic regression on the embeddings, cross-validated in five folds"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "tensor of a .safetensors file; default: the only one with two axes"),
     CLI_STRING(F, column, "column", "NAME", "column of embeddings in Parquet files and tables; default: the only one that fits"),
@@ -983,7 +1062,8 @@ enum {
     DATA = 1 << 23,
     PRED_PROBS = 1 << 24,
     WORKER = 1 << 25,
-    RESUME = 1 << 26
+    RESUME = 1 << 26,
+    PROBE = 1 << 27
 };
 
 /* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
@@ -1005,10 +1085,12 @@ static const struct {
     {QUERY | DECIDES, 0, 0, "--keep, --split, --negatives, --sample and --graph do not go with --query"},
     {NEGATIVES | LEARNED, 0, 0, "--negatives needs exact thresholds; it does not go with --learned"},
     {FROM, QUERY | STORED | LEARNED | HEAD, 0, "--from does not go with --query, --stored, --learned and --head"},
-    {FROM | NEEDS_ROWS, 0, EMB, "--keep central and --sample need the embeddings: glofnd discover EMB --from DIR"},
+    {FROM | NEEDS_ROWS, 0, EMB, "--keep central, --sample and --probe need the embeddings: glofnd discover EMB --from DIR"},
     {DUPLICATES, ALPHA | K | NEGATIVES | LEARNED | QUERY | FROM | HTML, 0,
      "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html"},
     {APPROX, DUPLICATES | LEARNED | QUERY | FROM, 0, "--approx does not go with --duplicates, --learned, --query and --from"},
+    {PRED_PROBS | PROBE, 0, 0, "--pred-probs and --probe exclude each other"},
+    {PROBE, DUPLICATES | QUERY, 0, "--probe decides on label issues: it does not go with --duplicates and --query"},
     {PRED_PROBS, DUPLICATES | QUERY, 0, "--pred-probs decides on label issues: it does not go with --duplicates and --query"},
     {WORKER | RESUME, 0, 0, "--worker computes parts, --resume writes the result: give one of them"},
     {LABEL_COLUMN | FROM, 0, LABELS, "--label-column goes with --labels FILES here: --from reads no EMB"},
@@ -1037,7 +1119,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->data || (call->words && is_run(call->word[0])), RUN},
         {f->keep || f->split.count || f->negatives || f->graph || sample, DECIDES},
         {f->negatives > 0, NEGATIVES},
-        {central || cli_given(call, "sample"), NEEDS_ROWS},
+        {central || cli_given(call, "sample") || f->probe, NEEDS_ROWS},
         {call->words > 0, EMB},
         {call->words || f->split.count || f->from, SOURCE},
         {f->out != NULL, OUT},
@@ -1048,6 +1130,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->pred_probs != NULL, PRED_PROBS},
         {f->worker, WORKER},
         {f->resume, RESUME},
+        {f->probe, PROBE},
     };
     unsigned asked = 0;
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

@@ -42,6 +42,7 @@ typedef struct gf_decide_spec {
     const float *pred_probs;   /* [d.n][pred_classes] probability of label 0, 1, ... of each row, from a classifier that has not
                                 * learned the row's label: label issues are those of confident learning. NULL: neighbours decide */
     int64_t pred_classes;      /* above every label */
+    int pred_mixed;            /* 1: pred_probs are evidence beside the votes of the neighbours, if there are any */
 } gf_decide_spec;
 
 typedef struct gf_outlier {
@@ -53,7 +54,8 @@ typedef struct gf_outlier {
 typedef struct gf_label_issue {
     int32_t position, suggested;
     int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
-    double score;             /* > 0: evidence for the suggested label minus that for the own one; pred_probs: their difference */
+    double score;             /* > 0: evidence for the suggested label minus that for the own one; pred_probs: - log of
+                         * the own label's probability */
     double probability;       /* of the suggested label, by the neighbours or pred_probs */
 } gf_label_issue;
 

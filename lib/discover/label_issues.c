@@ -8,7 +8,7 @@
  * among boots. The probability of a class is proportional to its share of the rows times exp(scale L), with the scale under which
  * the given labels are most probable.
  *
- * With probabilities (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
+ * With pred_mixed, L[c] also has 0.3 log p[c], where p are the probabilities of a classifier. With probabilities alone (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
  * uncertainty in dataset labels", 2021.
  */
 #include <math.h>
@@ -18,8 +18,9 @@
 #include "util/array.h"
 
 #define VOTE_POWER 0.75
-#define VOTERS 50     /* most similar others that may vote */
-#define SMOOTHING 0.5 /* rows added to each class, their votes spread over all */
+#define VOTERS 50             /* most similar others that may vote */
+#define PREDICTION_WEIGHT 0.3 /* of the logarithm of a probability, with pred_mixed */
+#define SMOOTHING 0.5         /* rows added to each class, their votes spread over all */
 
 typedef struct class_pair { /* votes of rows labelled c for class j */
     uint64_t key;           /* c, j; UINT64_MAX: free */
@@ -43,7 +44,7 @@ typedef struct labelling {
     class_pair *pair;         /* open addressing */
     uint64_t pairs, capacity; /* used; a power of two */
     int32_t *voted;           /* [top] scratch */
-    class_votes *vote;        /* [top + 1] of the row at hand */
+    class_votes *vote;        /* [top + 2] of the row at hand */
 } labelling;
 
 /* ----- votes ----- */
@@ -76,6 +77,15 @@ static int64_t collect_votes(labelling *x, int64_t i, int64_t *all) {
     *all = n;
     const class_votes own = {.class = x->class_of[i]};
     if (!bsearch(&own, x->vote, (size_t)classes, sizeof own, by_class)) x->vote[classes++] = own;
+    if (x->c->pred_mixed) { /* then the most probable class */
+        const float *p = x->c->pred_probs + (int64_t)x->d->good[i] * x->c->pred_classes;
+        int32_t best = 0;
+        int64_t k = 0;
+        for (int32_t c = 1; c < (int32_t)x->classes; c++)
+            if (p[x->name[c]] > p[x->name[best]]) best = c;
+        while (k < classes && x->vote[k].class != best) k++;
+        if (k == classes) x->vote[classes++] = (class_votes){.class = best};
+    }
     return classes;
 }
 
@@ -131,8 +141,14 @@ static int64_t weigh(labelling *x, int64_t i, int64_t classes, int64_t all, int6
             sum += x->vote[j].votes * log((share + SMOOTHING / (double)x->classes) / (x->rows[class] + SMOOTHING));
         }
         x->vote[c].evidence = sum / pow((double)all + 1.0, VOTE_POWER);
+        if (x->c->pred_mixed) {
+            const float *p = x->c->pred_probs + (int64_t)x->d->good[i] * x->c->pred_classes;
+            x->vote[c].evidence += PREDICTION_WEIGHT * log(fmax((double)p[x->name[class]], 1e-30));
+        }
         if (class == x->class_of[i]) *own = c;
-        if (x->vote[c].votes && (best < 0 || x->vote[c].evidence > x->vote[best].evidence)) best = c;
+        if ((x->vote[c].votes || (x->c->pred_mixed && x->rows[class] > 0.0)) &&
+            (best < 0 || x->vote[c].evidence > x->vote[best].evidence))
+            best = c;
     }
     return best;
 }
@@ -164,7 +180,7 @@ static double log_likelihood(const labelling *x, const weighed_row *row, int64_t
 static glofnd_status calibrate(gf_error *err, labelling *x, double *scale) {
     const int64_t step = GF_MAX(x->f->n / CALIBRATION_ROWS, 1);
     weighed_row *row = malloc((size_t)(x->f->n / step + 1) * sizeof *row);
-    class_votes *vote = malloc((size_t)(x->f->n / step + 1) * (size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *vote);
+    class_votes *vote = malloc((size_t)(x->f->n / step + 1) * (size_t)(GF_MIN(x->f->top, VOTERS) + 2) * sizeof *vote);
     int64_t rows = 0, used = 0;
     if (!row || !vote) {
         free(row);
@@ -273,7 +289,6 @@ static glofnd_status check_probabilities(gf_error *err, const labelling *x) {
  * one. An issue is confidently of another label than its own, and its own is not the most probable one. */
 static glofnd_status find_by_probabilities(gf_error *err, labelling *x, gf_decisions *out) {
     const int64_t classes = x->c->pred_classes;
-    TRY(check_probabilities(err, x));
     double *threshold = calloc((size_t)classes, sizeof *threshold);
     int64_t *rows = calloc((size_t)classes, sizeof *rows);
     if (!threshold || !rows) {
@@ -303,7 +318,7 @@ static glofnd_status find_by_probabilities(gf_error *err, labelling *x, gf_decis
         *e = (gf_label_issue){.position = (int32_t)i,
                               .suggested = (int32_t)best,
                               .votes = (int32_t)all,
-                              .score = (double)p[best] - (double)p[own],
+                              .score = -log(fmax((double)p[own], 1e-45)), /* below the least float */
                               .probability = (double)p[best]};
         for (int64_t k = 0; k < voted; k++) {
             if (x->name[x->vote[k].class] == best) e->best = x->vote[k].votes;
@@ -317,11 +332,13 @@ static glofnd_status find_by_probabilities(gf_error *err, labelling *x, gf_decis
 static glofnd_status find_issues(gf_error *err, labelling *x, gf_decisions *out) {
     TRY(number_classes(err, x));
     x->voted = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->voted);
-    x->vote = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->vote);
+    x->vote = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 2) * sizeof *x->vote);
     out->issue = malloc((size_t)(x->f->n + 1) * sizeof *out->issue);
     FAIL_IF(err, !x->voted || !x->vote || !out->issue, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)x->f->n);
-    TRY(x->c->pred_probs ? find_by_probabilities(err, x, out) : find_by_neighbours(err, x, out));
-    out->issues_confident = x->c->pred_probs != NULL;
+    const int confident = x->c->pred_probs && !(x->c->pred_mixed && x->f->top > 0);
+    if (x->c->pred_probs) TRY(check_probabilities(err, x));
+    TRY(confident ? find_by_probabilities(err, x, out) : find_by_neighbours(err, x, out));
+    out->issues_confident = confident;
     if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
     return GLOFND_OK;
 }

@@ -21,6 +21,7 @@ typedef struct search {
     gf_logistic *o;
     const gf_features *f;
     gf_linear *m;
+    int64_t count; /* rows of f to fit on */
     int64_t plane; /* weights of the vector */
     int not_finite;
 } search;
@@ -32,11 +33,11 @@ static void set_weights(const search *s, const double *x) {
 
 static double objective(void *user, const double *x, double *g, const int n, const double step) {
     search *s = user;
-    const double l2 = s->o->l2 / (double)s->f->n;
+    const double l2 = s->o->l2 / (double)s->count;
     double square = 0.0;
     (void)step;
     set_weights(s, x);
-    const double loss = gf_linear_loss(s->m, s->f, NULL, s->f->n);
+    const double loss = gf_linear_loss(s->m, s->f, s->o->rows, s->count);
     for (int64_t i = 0; i < s->plane; i++) {
         square += x[i] * x[i];
         g[i] = (double)s->m->d_weight[i] + l2 * x[i];
@@ -59,7 +60,7 @@ static int after_iteration(void *user, const double *x, const double *g, const d
     for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i]));
     s->o->gradient = max;
     if (s->o->progress) s->o->progress(s->o->user, k);
-    return s->o->gradient <= s->o->tolerance || s->not_finite;
+    return s->o->gradient <= s->o->tolerance || s->not_finite || (s->o->stop && atomic_load(s->o->stop));
 }
 
 static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
@@ -74,6 +75,7 @@ static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
     for (int64_t i = s->plane + s->m->rows; i < n; i++) x[i] = 0.0;
     const int code = lbfgs(n, x, &f, objective, after_iteration, s, &p);
     FAIL_IF(err, s->not_finite, GLOFND_E_NUMERIC, "the loss of the logistic regression is not finite: a feature is not finite");
+    FAIL_IF(err, s->o->stop && atomic_load(s->o->stop), GLOFND_E_CANCELLED, "cancelled");
     FAIL_IF(err, code == LBFGSERR_OUTOFMEMORY, GLOFND_E_MEMORY, "no memory for L-BFGS over %d weights", n);
     /* Rounding keeps a search from descending further: it has converged. */
     const int rounded = code == LBFGSERR_ROUNDING_ERROR || code == LBFGSERR_MINIMUMSTEP || code == LBFGSERR_MAXIMUMLINESEARCH ||
@@ -86,7 +88,7 @@ static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
 }
 
 static glofnd_status fit_lbfgs(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
-    search s = {.o = o, .f = f, .m = m, .plane = m->rows * m->ld};
+    search s = {.o = o, .f = f, .m = m, .count = o->rows ? o->count : f->n, .plane = m->rows * m->ld};
     const int64_t n = s.plane + (m->rows + 15) / 16 * 16;
     FAIL_IF(err, n > INT_MAX, GLOFND_E_ARGUMENT, "%lld weights are too many for L-BFGS", (long long)n);
     double *x = lbfgs_malloc((int)n);
@@ -109,7 +111,7 @@ glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *
     FAIL_IF(err, !(o->l2 >= 0.0 && o->l2 < INFINITY), GLOFND_E_OPTION, "l2 is %g; expected 0 or more", o->l2);
     FAIL_IF(err, !(o->tolerance >= 0.0) || o->iterations < 1 || o->iterations > INT_MAX, GLOFND_E_OPTION,
             "tolerance is %g and iterations %lld; expected at least 0 and 1", o->tolerance, (long long)o->iterations);
-    FAIL_IF(err, f->dim != m->dim || f->n < 1, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, f->dim != m->dim || f->n < 1 || (o->rows && o->count < 1), GLOFND_E_ARGUMENT,
             "%lld rows of %lld features do not fit a classifier on %lld features", (long long)f->n, (long long)f->dim,
             (long long)m->dim);
     for (int64_t i = 0; i < f->n; i++)
