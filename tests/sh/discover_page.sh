@@ -136,18 +136,18 @@ for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
 done
 
 # What a curator decides by keys, and the files that the page makes of it. Without a decision keep.txt is that of the search.
-# use NAME: a copy of d/index.html, where saved files are put into the page as data-NAME, after the steps of `steps`.
+# use: opens a copy of d/index.html, does what `steps` says, and saves: files in the folder saved.
 use() {
     { cat d/index.html
       cat <<'HTML'
 <script>
-  const soon = () => new Promise((done) => setTimeout(done, 100)), blobs = new Map(), make = URL.createObjectURL;
-  URL.createObjectURL = (blob) => { const url = make(blob); blobs.set(url, blob); return url; };
+  const soon = () => new Promise((done) => setTimeout(done, 100)), Plain = Blob, texts = new Map(), saved = new Map();
+  const make = URL.createObjectURL;
+  globalThis.Blob = function (parts, kind) { const blob = new Plain(parts, kind); texts.set(blob, parts[0]); return blob; };
+  URL.createObjectURL = (blob) => { const url = make(blob); saved.set(url, texts.get(blob)); return url; };
   HTMLAnchorElement.prototype.click = function () {
-    blobs.get(this.href).text().then((text) => {
-      const e = document.createElement("pre");
-      e.dataset.file = this.download, e.textContent = text, document.body.append(e);
-    });
+    const e = document.createElement("pre");
+    e.dataset.file = this.download, e.textContent = saved.get(this.href), document.body.append(e);
   };
   const press = async (...keys) => { for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })), await soon(); };
   const push = async (text, from) => {
@@ -179,9 +179,11 @@ for file in keep.txt keep_1.txt keep_2.txt; do cmp saved/$file d/$file || fail "
 { echo row,label; awk 'BEGIN { for (i = 0; i < 90; i++) print i "," i % 3 }'; } > expected
 cmp saved/labels_fixed.csv expected || fail "labels_fixed.csv without a decision"
 # Group 1 (30, 31, 32) is kept by r; 41 is accepted, taken back and accepted again; the first outlier goes, the second stays; the
-# first issue gets its label, the second not. The page is opened anew: decisions are in the browser.
+# first issue gets its label, the second not. Who reads the decisions anew finds them in the browser.
 steps='await push("Duplicates", "#tabs"); await press("j", "k", "r", "a", "u", "a");
-       await push("Outliers", "#tabs"); await press("a", "r"); await push("Label issues", "#tabs"); await press("a", "j", "k", "r");'
+       await push("Outliers", "#tabs"); await press("a", "r"); await push("Label issues", "#tabs"); await press("a", "j", "k", "r");
+       const again = gf_review(JSON.parse(document.getElementById("d-meta").textContent));
+       document.body.dataset.again = again.rows_kept() + " " + again.accepted("labels") + " " + again.rejected("outliers");'
 use
 gone=$(awk 'NR == 2 { print $1 }' d/outliers.tsv)
 { cat d/keep.txt; printf '31\n32\n'; } | sort -n | grep -vx "$gone" > expected
@@ -194,12 +196,9 @@ awk -F, 'NR == FNR { f[$1] = $2; next } FNR == 1 { print "row,label" } { print $
 $(awk 'BEGIN { for (i = 0; i < 90; i++) print i "," i % 3 }')
 ROWS
 cmp saved/labels_fixed.csv expected || fail "labels_fixed.csv with decisions"
-mv saved before
-steps=
-use
-cmp saved/keep.txt before/keep.txt && cmp saved/labels_fixed.csv before/labels_fixed.csv || fail "decisions are lost"
+grep -q "data-again=\"$(wc -l < saved/keep.txt) 1 1\"" dom || fail "decisions are lost: $(grep -o 'data-again="[^"]*' dom)"
 expect 0 "issues" "$glofnd" discover x.npy --labels saved/labels_fixed.csv --label-column label --k 4 --out w
-steps='await push("start again", "#todo");'
+steps='await push("Duplicates", "#tabs"); await press("r"); await push("start again", "#todo");'
 use
 cmp saved/keep.txt d/keep.txt || fail "start again"
 

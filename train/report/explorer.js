@@ -70,8 +70,9 @@
   const nameOf = (a) => a.name || "row " + a.row;
   const className = (y) => (y >= 0 ? meta.classes[y] || String(y) : "");
   const labelOf = (a) => className(a.label);
+  const gone = (a) => !review.stays(a.row, !a.removed);               /* by proposal and decision */
   const describe = (a) => (a.name ? a.name + ", " : "") + "row " + a.row + (labelOf(a) ? ", " + labelOf(a) : "") +
-    (a.removed && !review.stays(a.row, false) ? ", to be removed" : "");
+    (gone(a) ? ", to be removed" : "");
 
   /* ----- elements ----- */
 
@@ -205,14 +206,14 @@
     text.append(make("h2", "", nameOf(a)));
     if (meta.names) chips.append(chip("row " + a.row), " ");
     if (labelOf(a)) chips.append(chip(labelOf(a)), " ");
-    if (a.removed) chips.append(chip("remove", "wrong"));
+    if (gone(a)) chips.append(chip("remove", "wrong"));
     text.append(chips, fact("threshold", x.lambda[at].toFixed(4)));
     const others = x.above[at] === 1 ? " other, " : " others, ";
     text.append(fact("above it", number(x.above[at]) + others + number(x.mutual[at]) + " mutual"));
     if (x.part[at] >= 0) text.append(fact("component", link("#" + x.part[at], () => open("components", x.part[at]))));
     const g = x.group[at];
     if (g >= 0) text.append(fact("duplicates", link("group " + g, () => open("duplicates", meta.order.indexOf(g)))));
-    if (a.removed) text.append(fact("instead of it", link("this one is kept", () => show(a.kept, true))));
+    if (a.removed && gone(a)) text.append(fact("instead of it", link("this one is kept", () => show(a.kept, true))));
     return box;
   }
 
