@@ -202,7 +202,7 @@ mkdir bare && : > bare/x.txt
 expect 1 "has no .npy, .parquet, .safetensors, .csv or .tsv file" discover bare --out z
 grep -qF "for files in its folders give a pattern: 'bare/*/*.parquet'" err || fail "no pattern: $(cat err)"
 printf 'PK\003\004 something of np.savez' > x.npz
-expect 1 "write the array by np.save(FILE, x)" discover x.npz --out z
+expect 1 'np.load(FILE)["NAME"]' discover x.npz --out z
 expect 2 "expected a number in [0.001, 1000000], of GB" discover x.npy --memory 1MB --out z
 for words in "--dup 2" "--keep best" "--format json" "--split a=0:9 --split a=9:12" "--alpha 0.1 --k 2"; do # one line each
     expect 2 "; --help explains" discover x.npy $words --out z
