@@ -81,7 +81,7 @@ static glofnd_status find_images(gf_error *err, const char *folder, int test, co
             snprintf(other, sizeof other, "%s", its);
             sets = 1;
         } else if (!name[0] || gf_ends_with(name, ".gz")) {
-            snprintf(name, NAME_BYTES, "%s", e->d_name);
+            snprintf(name, NAME_BYTES, "%.*s", NAME_BYTES - 1, e->d_name); /* it fits */
             snprintf(set, SET_BYTES, "%s", its);
         }
     }
