@@ -209,7 +209,10 @@ static void stay_near(gf_net_spec s, double embeddings, double gradients) {
     gf_net *wide = net_new(s), *narrow = NULL;
     s.precision = GF_BF16;
     const glofnd_status status = gf_net_create(&err, &s, &narrow);
-    if (status == GLOFND_E_UNSUPPORTED) skip();
+    if (status == GLOFND_E_UNSUPPORTED) {
+        gf_net_free(wide);
+        skip();
+    }
     net_ok(status, &err);
     const float *a = net_forward(wide, 0, 1), *b = net_forward(narrow, 0, 1);
     double d = ref_distance_floats(b, a, BATCH * EMBED);

@@ -14,8 +14,10 @@
 
 /* ----- the product ------------------------------------------------------------------------------------------------- */
 
-GF_INLINE int32_t dot(int32_t sum, uint32_t a, uint32_t b) {
-    return sum + (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff) + (int16_t)(a >> 16) * (int16_t)(b >> 16);
+/* Rows that only fill up a block may hold any bits. Their sums wrap, as they do in AVX512-VNNI; nobody reads them. */
+GF_INLINE uint32_t dot(uint32_t sum, uint32_t a, uint32_t b) {
+    const int32_t low = (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff), high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    return sum + (uint32_t)low + (uint32_t)high;
 }
 
 static void product(float *c, const gf_int16_words *a, const gf_int16_words *b, size_t c_row, int m, int n, int k,
@@ -24,10 +26,10 @@ static void product(float *c, const gf_int16_words *a, const gf_int16_words *b, 
         for (int j = 0; j < n; j++) {
             const uint32_t *av = a->word + (size_t)r * a->row, *bv = b->word + (size_t)(j / GF_PANEL) * b->row + j % GF_PANEL;
             float *to = c + (size_t)r * c_row + j;
-            int32_t sum = 0;
+            uint32_t sum = 0;
             for (int i = 0; i < k; i++) sum = dot(sum, av[(size_t)i * a->k], bv[(size_t)i * b->k]);
-            const float step = a->step[r] * b->step[j];
-            *to = accumulate ? fmaf((float)sum, step, *to) : (float)sum * step;
+            const float step = a->step[r] * b->step[j], whole = (float)(int32_t)sum;
+            *to = accumulate ? fmaf(whole, step, *to) : whole * step;
         }
 }
 
