@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---------- The context ---------- */
 
-#define GF_ROW_FIELDS 11       /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_ROW_FIELDS 12       /* leading fields of gf_totals: sums over the rows of the first half */
 #define GF_CUDA_FINE INT64_MAX /* no failure */
 
 /* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
@@ -43,6 +43,7 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     gf_cuda_rows own, every;
     float *pos;           /* [all] */
     float *quantile;      /* [own] */
+    int32_t *unpaired;    /* [own] or NULL */
     int64_t *row_id;      /* [own] */
     glofnd_anchor *fresh; /* [rows] state of the anchors, with the new lambda */
     uint8_t *starts;      /* [rows] the anchor takes the batch quantile as its lambda */

@@ -276,7 +276,7 @@ static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t
     const gf_cuda_embed own = own_rows(step, judged(step, i));
     gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
-    gf_quantile_place(plan->negatives, plan->copies, plan->o.alpha, &p.best, &p.fraction);
+    gf_quantile_place(plan->negatives[i], plan->copies, plan->o.alpha, &p.best, &p.fraction);
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
@@ -292,7 +292,7 @@ static glofnd_status batch_topk(const cuda_step *step, int i) {
     gf_cuda_select p = selection(step, i, &own);
     p.copies = score_copies(step->call);
     p.copy_stride = step->call->shape->all;
-    p.best = gf_top_count(args->plan.negatives, args->plan.o.alpha);
+    p.best = gf_top_count(args->plan.negatives[i], args->plan.o.alpha);
     p.tie = args->side[i].own.tie;
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
@@ -384,7 +384,7 @@ static glofnd_status row_losses(const cuda_step *step) {
     const gf_cuda_moving moving = {plan->learner,
                                    gf_foresight_of(&plan->learner),
                                    plan->per_sample,
-                                   plan->negatives,
+                                   {plan->negatives[0], plan->negatives[1]},
                                    {args->side[0].fresh, args->side[1].fresh},
                                    {args->side[0].open, args->side[1].open}};
     if (moves_lambda(plan) && !plan->shared && !plan->bank && !plan->marked && gf_cuda_can_move(sum.pass, plan->sides, &moving)) {

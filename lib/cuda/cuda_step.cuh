@@ -175,8 +175,8 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
 
 __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
     const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
-    const double fields[GF_ROW_FIELDS] = {t.loss,          t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,  t.kept,
-                                          t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued};
+    const double fields[GF_ROW_FIELDS] = {t.loss,          t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,   t.kept,
+                                          t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued, t.unpaired};
     for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 
@@ -268,12 +268,17 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
 
 /* ----- one row ----- */
 
+__device__ __forceinline__ int64_t gf_cuda_row_negatives(const gf_cuda_step &x, int i, int64_t r) {
+    return gf_row_negatives(&x.plan, i, x.side[i].unpaired, r);
+}
+
 /* Numbers of a row, without its sums. */
 __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &x, int i, int64_t r) {
     const gf_cuda_rows &y = x.side[i].own;
     gf_summed_row s = {};
     s.positive = x.side[i].positive[x.row0 * x.plan.per_sample + r];
     s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
+    s.negatives = gf_cuda_row_negatives(x, i, r);
     s.tie = x.plan.topk ? y.tie[r] : 0;
     return s;
 }
@@ -294,6 +299,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     if (p.one_rank) gf_put_link(x, i, r, link);
     t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;
     t.kept = double(s.kept);
+    t.unpaired = double(p.negatives[i] - s.negatives);
     if (p.want & GLOFND_WANT_QUANTILE && p.updating && p.o.alpha > 0.0) t.quantile = double(x.side[i].quantile[r]);
     const gf_row_end end = {y.log_u, in.tau, y.grad_tau};
     return end;
@@ -301,9 +307,12 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 
 /* ----- one anchor ----- */
 
-/* The state of an anchor that is `open`, after this visit with `above` of its rows' negatives above lambda. */
-__device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, glofnd_anchor row, int64_t above) {
-    gf_lambda_update(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
+/* The state of own anchor a, which is `open`, after this visit with `above` of its rows' negatives above lambda. */
+__device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_anchor row,
+                                                         int64_t above) {
+    int64_t negatives = 0;
+    for (int v = 0; v < x.plan.per_sample; v++) negatives += gf_cuda_row_negatives(x, i, a * x.plan.per_sample + v);
+    gf_lambda_update(&x.plan.learner, &row, double(above) / double(negatives));
     return row;
 }
 
@@ -342,7 +351,7 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;
     gf_totals t = {};
     t.detector_kept = double(s.kept);
-    if (!p.masking) s.kept = static_cast<int32_t>(p.negatives);
+    if (!p.masking) s.kept = static_cast<int32_t>(s.negatives);
     if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
     gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);

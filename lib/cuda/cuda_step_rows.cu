@@ -13,10 +13,10 @@
 
 static __global__ void __launch_bounds__(WIDE) count_above(const gf_cuda_step x, const int i) {
     const int64_t own = x.plan.rows * x.plan.per_sample;
-    double sum[1] = {0.0};
-    for (int64_t r = threadIdx.x; r < own; r += WIDE) sum[0] += double(x.side[i].own.above[r]);
-    gf_block_sum<1, WIDE>(sum, &x.control->above[i][0]);
-    if (threadIdx.x == 0) x.control->above[i][1] = double(own * x.plan.negatives);
+    double sum[2] = {0.0, 0.0};
+    for (int64_t r = threadIdx.x; r < own; r += WIDE)
+        sum[0] += double(x.side[i].own.above[r]), sum[1] += double(gf_cuda_row_negatives(x, i, r));
+    gf_block_sum<2, WIDE>(sum, x.control->above[i]);
 }
 
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream) {
@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(THREADS) decide(const gf_cuda_step x) {
         glofnd_anchor row = x.side[i].fresh[a];
         int64_t above = 0;
         for (int v = 0; v < per_sample; v++) above += own.above[a * per_sample + v];
-        if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, row, above);
+        if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, i, a, row, above);
         lambda = row.lambda;
     }
     for (int v = 0; v < per_sample; v++) own.lo[a * per_sample + v] = gf_lambda_threshold(lambda);
@@ -58,7 +58,7 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
     s.moment = x.plan.flags & GF_MOMENT ? y.moment[r] : 0.0;
     s.flagged_s = x.plan.flags & GF_ATTRACT ? y.flagged_s[r] : 0.0;
     s.peak = y.peak[r];
-    s.kept = x.plan.flags & GF_COUNT ? y.kept[r] : static_cast<int32_t>(x.plan.negatives);
+    s.kept = x.plan.flags & GF_COUNT ? y.kept[r] : static_cast<int32_t>(s.negatives);
     return s;
 }
 
@@ -181,8 +181,8 @@ static __device__ __forceinline__ int count_above_row(const float *s, int cols, 
 }
 
 /* Lambda moves; sm.lo then holds the deciding thresholds. */
-static __device__ __forceinline__ void decide_small(const gf_cuda_step &x, int rows, const float *s, int cols, int ld,
-                                                    block_rows &sm, own_row &y) {
+static __device__ __forceinline__ void decide_small(const gf_cuda_step &x, int i, int r0, int rows, const float *s, int cols,
+                                                    int ld, block_rows &sm, own_row &y) {
     const int t = threadIdx.x;
     for (int r = t / 32; r < rows; r += WARPS) {
         const int n = count_above_row(s + r * ld, cols, sm.mid[r]);
@@ -190,7 +190,8 @@ static __device__ __forceinline__ void decide_small(const gf_cuda_step &x, int r
     }
     __syncthreads();
     if (t < rows && y.open) {
-        y.fresh = gf_moved_anchor(x, y.fresh, sm.above[t] + (x.plan.per_sample == 2 ? sm.above[t ^ 1] : 0));
+        y.fresh = gf_moved_anchor(x, i, (r0 + t) / x.plan.per_sample, y.fresh,
+                                  sm.above[t] + (x.plan.per_sample == 2 ? sm.above[t ^ 1] : 0));
         sm.lo[t] = gf_lambda_threshold(y.fresh.lambda);
     }
     __syncthreads();
@@ -230,7 +231,7 @@ static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_const
     float *s = reinterpret_cast<float *>(shared);
     own_row y = begin(d.step, i, r0, rows, sm);
     How::scores(a, shared + ROWS * sizeof(float) * ld, r0, s, ld);
-    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide_small(d.step, rows, s, cols, ld, sm, y);
+    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide_small(d.step, i, r0, rows, s, cols, ld, sm, y);
     for (int r = threadIdx.x / 32; r < rows; r += WARPS) sum_row<How>(a, flags, r0, r, s + r * ld, cols, sm);
     __syncthreads();
     gf_summed_row own = {};

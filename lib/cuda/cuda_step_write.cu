@@ -80,7 +80,7 @@ static __device__ void add_quality(const gf_cuda_step &x, int i, int64_t a, doub
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v, every = x.row0 * x.plan.per_sample + r;
         same += x.side[i].own.same[r], hits += x.side[i].own.hits[r];
-        flagged += x.plan.negatives - x.links[gf_link_place(x, i, every)].kept;
+        flagged += gf_cuda_row_negatives(x, i, r) - x.links[gf_link_place(x, i, every)].kept;
     }
     t[0] = (double(hits) + 1e-9) / (double(flagged) + 1e-9);
     t[1] = (double(hits) + 1e-9) / (double(same) + 1e-9);

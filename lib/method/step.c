@@ -248,7 +248,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.sides = gf_sides(o);
     p.per_sample = 2 / p.sides;
     p.own = q->rows * p.per_sample, p.all = q->cols * p.per_sample;
-    p.negatives = (q->cols - 1) * p.per_sample;
+    p.negatives[0] = p.negatives[1] = (q->cols - 1) * p.per_sample;
     p.tau = q->tau > 0.0 ? q->tau : o->tau;
     p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
     p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
@@ -639,7 +639,7 @@ static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_plan *p = &step->plan;
     const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
-    gf_quantile_place(p->negatives, p->copies, p->o.alpha, &s.best, &s.fraction);
+    gf_quantile_place(p->negatives[i], p->copies, p->o.alpha, &s.best, &s.fraction);
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
     if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;
@@ -662,7 +662,7 @@ static void batch_topk(const gf_step *step, int i) {
     gf_select s = selection(step, i, &own, &step->ws->side[step->plan.sides - 1 - i].z);
     s.copies = step->scores;
     s.copy_stride = step->plan.all;
-    s.best = gf_top_count(step->plan.negatives, step->plan.o.alpha);
+    s.best = gf_top_count(step->plan.negatives[i], step->plan.o.alpha);
     s.tie = side->limits.tie;
     if (s.copies <= 1) s.lists = side->lists;
     s.symmetric &= !step->batch->support_a;
@@ -688,6 +688,10 @@ static void ring_quantiles(const gf_step *step, int i) {
     s.col_id = ring->id;
     s.alpha = step->plan.o.alpha;
     step->ops->select(&s);
+}
+
+static int64_t row_negatives(const gf_step *step, int i, int64_t r) {
+    return gf_row_negatives(&step->plan, i, step->ws->side[i].unpaired, r);
 }
 
 static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
@@ -751,14 +755,16 @@ static glofnd_status move_lambdas(gf_step *step, int *complete) {
         gf_side *side = &step->ws->side[i];
         const gf_sum_out *sums = &side->sums;
         const int counted = p->flags & GF_GROUP || p->marked; /* else the others are counted: those kept and listed below mid */
-        double all[2] = {0.0, (double)(p->own * p->negatives)};
+        double all[2] = {0.0, 0.0};
         for (int64_t a = 0; a < p->rows; a++) {
-            double above = 0.0;
-            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++)
-                above += counted ? (double)sums->above[r] : (double)(p->negatives - sums->kept[r] - sums->window_le[r]);
-            all[0] += above;
-            if (!p->shared && side->open[a])
-                gf_lambda_update(&p->learner, &side->fresh_state[a], above / (double)(p->per_sample * p->negatives));
+            double above = 0.0, negatives = 0.0;
+            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++) {
+                const int64_t n = row_negatives(step, i, r);
+                above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
+                negatives += (double)n;
+            }
+            all[0] += above, all[1] += negatives;
+            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, &side->fresh_state[a], above / negatives);
         }
         if (p->shared && step->shared_moves[i]) {
             TRY(gf_step_sum_ranks(step, all, 2));
@@ -852,11 +858,12 @@ static gf_summed_row summed_row(const gf_step *step, int i, int64_t r) {
         .moment = x->moment[r],
         .flagged_s = x->flagged_s[r],
         .positive = side->positive[r],
+        .negatives = row_negatives(step, i, r),
         .peak = x->peak[r],
         .inv_tau = side->limits.inv_tau[r],
         .lo = side->limits.lo[r],
         .floor = side->floor[r],
-        .kept = step->plan.masking ? x->kept[r] : (int32_t)step->plan.negatives,
+        .kept = step->plan.masking ? x->kept[r] : (int32_t)row_negatives(step, i, r),
         .tie = side->limits.tie[r],
     };
 }
@@ -901,7 +908,7 @@ static int64_t link_place(const gf_plan *p, int i, int64_t r) { return p->per_sa
 /* Statistics of the first half. */
 static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx) {
     const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
-    const double pairs = rows * (double)p->negatives;
+    const double pairs = (double)p->own * (double)(p->negatives[0] + (p->sides - 1) * p->negatives[1]) - sum->unpaired;
     const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
     const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
     ctx->counters = (glofnd_counters){.size = sizeof ctx->counters,
@@ -971,7 +978,8 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
                 sum.loss += y.loss, sum.grad_scale += y.grad_scale;
                 sum.rank_part += y.rank_part, sum.rank_part_scale += y.rank_part_scale;
                 sum.kept += (double)x.kept;
-                sum.detector_kept += p->flags & GF_COUNT ? (double)side->detector_kept[r] : (double)p->negatives;
+                sum.detector_kept += p->flags & GF_COUNT ? (double)side->detector_kept[r] : (double)x.negatives;
+                sum.unpaired += (double)(p->negatives[i] - x.negatives);
                 sum.quantile += (double)side->quantile[r];
             }
             if (gf_loss_individual(&p->o)) gf_row_update_tau(&p->o, row, tau, grad_tau);
@@ -1157,7 +1165,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
                 int64_t same = 0, hits = 0, flagged = 0;
                 for (int64_t r = quality_a * plan->per_sample; r < (quality_a + 1) * plan->per_sample; r++) {
                     same += x->same[r], hits += x->hits[r];
-                    flagged += plan->negatives - links[link_place(plan, i, first + r)].kept;
+                    flagged += row_negatives(step, i, r) - links[link_place(plan, i, first + r)].kept;
                 }
                 sum.precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
                 sum.recall += ((double)hits + 1e-9) / ((double)same + 1e-9);

@@ -16,6 +16,7 @@ typedef struct gf_side {
     gf_embed ring;          /* RING: remembered embeddings that this side's anchors are compared with */
     float *norm;            /* [all] lengths before normalisation */
     double *positive;       /* [own] S of the positive pair */
+    int32_t *unpaired;      /* [own] pairs of a row that are none, as both ends are one anchor; NULL: there are no such pairs */
     /* thresholds */
     float *quantile;            /* [own] a selected order statistic */
     gf_rounded rounded;         /* rows from whose products the candidates of the lists come; row NULL: from those of z */

@@ -68,7 +68,7 @@ static gf_cuda_moving moving_of(const problem *p, const anchors *a) {
                             .fresh = {a->fresh},
                             .open = {a->open},
                             .per_sample = p->s.shift + 1,
-                            .negatives = p->s.cols - p->s.shift - 1};
+                            .negatives = {p->s.cols - p->s.shift - 1, p->s.cols - p->s.shift - 1}};
 }
 
 /* Moves the anchors on the CPU by the counts of gf_cuda_count; powers differ from the GPU's by roundings. */
@@ -79,7 +79,7 @@ static void compare_states(const anchors *a, const gf_cuda_moving *m, const int3
         glofnd_anchor want = a->host[i];
         int64_t n = 0;
         for (int v = 0; v < m->per_sample; v++) n += above[i * m->per_sample + v];
-        if (i % 7 != 5) gf_lambda_update(&m->learner, &want, (double)n / (double)(m->per_sample * m->negatives));
+        if (i % 7 != 5) gf_lambda_update(&m->learner, &want, (double)n / (double)(m->per_sample * m->negatives[0]));
         if (fabsf(got[i].lambda - want.lambda) > 1e-6f || fabsf(got[i].m - want.m) > 1e-9f || got[i].clock != want.clock)
             fail_msg("anchor %lld: lambda %.9g, want %.9g", (long long)i, (double)got[i].lambda, (double)want.lambda);
     }

@@ -104,7 +104,7 @@ typedef struct gf_cuda_moving {
     gf_learner learner;
     gf_foresight foresight;
     int per_sample;          /* rows of an anchor */
-    int64_t negatives;       /* of a row */
+    int64_t negatives[2];    /* of a row of each side */
     glofnd_anchor *fresh[2]; /* [anchors] state of each side, in and out */
     const uint8_t *open[2];  /* [anchors] 0: its lambda stays */
 } gf_cuda_moving;

@@ -207,7 +207,7 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void decide(co
     glofnd_anchor row = sm.fresh[at];
     if (is_open(x, r)) {
         const int above = all_above<C, CLUSTER>(sm, at) + (x.m.per_sample == 2 ? all_above<C, CLUSTER>(sm, at ^ 1) : 0);
-        gf_lambda_update(&x.m.learner, &row, double(above) / double(x.m.per_sample * x.m.negatives));
+        gf_lambda_update(&x.m.learner, &row, double(above) / double(x.m.per_sample * x.m.negatives[x.side]));
     }
     const float limit = gf_lambda_threshold(row.lambda);
     if (limit < sm.lo[at]) sm.again = 1;
@@ -265,7 +265,7 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void sum_rows(
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         y.view[h].lo = sm.mid[gf_stats_place(row, h)];
-        if (rank<CLUSTER>() == 0 && gf_wg_turn<C>() == 0 && lane % 4 == 0) y.sums[h].kept = int(x.m.negatives);
+        if (rank<CLUSTER>() == 0 && gf_wg_turn<C>() == 0 && lane % 4 == 0) y.sums[h].kept = int(x.m.negatives[x.side]);
         if (sm.again) y.sums[h].sum = 0.0f;
     }
     if (sm.again) each_tile<C, CLUSTER>(x.a, sm.tiles, r0, 1, [&](const float(&s)[16][4]) { sum_again<C>(y, s); });

@@ -55,7 +55,7 @@ typedef struct gf_shape {
     int64_t rows, cols, dim;   /* samples; samples; numbers */
     int64_t sides, per_sample; /* 1 and 2, or 2 and 1 */
     int64_t own, all;          /* rows per side: rows * per_sample, cols * per_sample */
-    int64_t negatives;         /* of a row */
+    int64_t negatives;         /* of a row, at most */
     int64_t tile, window_cap;
     int64_t list_cap;     /* FNC: entries of a row's list of candidates, gf_select.lists */
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
@@ -77,7 +77,7 @@ typedef struct gf_plan {
     int64_t rows, cols, dim; /* samples of this rank; of the batch; numbers of an embedding */
     int sides, per_sample;   /* 1 and 2, or 2 and 1 */
     int64_t own, all;        /* rows per side: rows * per_sample, cols * per_sample */
-    int64_t negatives;       /* of a row */
+    int64_t negatives[2];    /* of a row of each side: gf_row_negatives */
     int32_t epoch;
     uint32_t want; /* GLOFND_WANT_* */
     double tau, gamma;
@@ -105,7 +105,8 @@ typedef struct gf_plan {
 typedef struct gf_totals { /* doubles only: a device adds them up as one array */
     double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, detector_kept; /* over own rows; log_u over own anchors */
     double lambda, tau, quantile; /* of own anchors after the step; of own rows, if wanted */
-    double rescued, repeats;
+    double rescued, unpaired;     /* unpaired: of own rows, what gf_row_negatives takes away */
+    double repeats;
     double precision, recall, same, hits; /* WANT_QUALITY: sums over anchors */
     double rank_sum, rank_moment;         /* authors_ranks: the gradient's half */
     double neighbours;                    /* over own anchors */

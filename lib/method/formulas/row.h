@@ -19,6 +19,12 @@ typedef struct gf_link {
 _Static_assert(GLOFND_LINK_BYTES == 2 * sizeof(gf_link), "links of a sample");
 #endif
 
+/* Negatives of own row r of side i. unpaired [own]: pairs of the row that are none, as both ends are one anchor; NULL: there are
+ * no such pairs. */
+GF_HD int64_t gf_row_negatives(const gf_plan *p, int i, const int32_t *unpaired, int64_t r) {
+    return p->negatives[i] - (unpaired ? (int64_t)unpaired[r] : 0);
+}
+
 /* ----- before the sums: the range of the new threshold ----- */
 
 typedef struct gf_window { /* see gf_sum_in: lo, mid, hi */
@@ -88,7 +94,8 @@ GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
 
 typedef struct gf_summed_row { /* of one row; names as in gf_sum_in, gf_sum_out */
     double sum, moment, flagged_s;
-    double positive; /* S of the positive pair */
+    double positive;   /* S of the positive pair */
+    int64_t negatives; /* of the row */
     float peak, inv_tau, lo, floor;
     int32_t kept, tie;
 } gf_summed_row;
@@ -108,7 +115,7 @@ GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t eq
 
 /* batch_u: official, two views: some anchor of the batch has a u, so that no u starts afresh. */
 GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float log_u, int batch_u) {
-    const double n = (double)p->negatives, flagged = n - (double)x->kept;
+    const double n = (double)x->negatives, flagged = n - (double)x->kept;
     gf_loss_in in;
     in.batch = (double)p->cols;
     in.log_batch = p->log_batch;
@@ -127,7 +134,7 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
 }
 
 GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
-    const double flagged = (double)(p->negatives - x->kept);
+    const double flagged = (double)(x->negatives - x->kept);
     const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
     gf_link l;
     l.theta = p->masking ? x->lo : INFINITY;
