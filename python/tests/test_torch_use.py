@@ -65,7 +65,8 @@ class Arguments(unittest.TestCase):
         criterion = make()
         self.refused((glofnd.ArgumentError, "index is missing.*WithIndex", lambda: criterion(a, b)),  # as other losses are called
                      (glofnd.ArgumentError, "index is missing.*WithIndex", lambda: criterion.mask(a, b, None)),
-                     (glofnd.ArgumentError, r"index is of type list; .*torch.as_tensor\(index\)", lambda: criterion(a, b, index.tolist())),
+                     (glofnd.ArgumentError, "index is .*expected one integer per sample", lambda: criterion(a, b, ["one"] * BATCH)),
+                     (glofnd.ArgumentError, "index is torch.float32; expected integers", lambda: criterion(a, b, [0.5] * BATCH)),
                      (glofnd.ArgumentError, r"z1 is of type ndarray; .*torch.as_tensor\(z1\)", lambda: criterion(a.numpy(), b, index)),
                      (glofnd.ArgumentError, r"layout torch.sparse_coo.*to_dense\(\)", lambda: criterion(a.to_sparse(), b.to_sparse(), index)),
                      (glofnd.ArgumentError, "layout torch.sparse_coo", lambda: criterion.mask(a, b.to_sparse(), index)),
@@ -99,6 +100,27 @@ class Datasets(unittest.TestCase):
                 return iter(())
         with self.assertRaisesRegex(glofnd.ArgumentError, "Stream has no length.*number the samples"):
             WithIndex(Stream())
+
+    def test_attributes_of_the_dataset(self):
+        class Named(torch.utils.data.TensorDataset):
+            classes = ["cat", "dog"]
+
+            def __getitems__(self, indices):
+                raise AssertionError("the index would be left out")
+
+        data = WithIndex(Named(torch.zeros(SAMPLES, 3)))
+        for copied in (data, copy.deepcopy(data)):
+            self.assertEqual(copied.classes, ["cat", "dog"])
+            self.assertEqual(copied.tensors[0].shape, (SAMPLES, 3))
+            self.assertFalse(hasattr(copied, "targets"))
+        self.assertEqual(len(next(iter(torch.utils.data.DataLoader(data, 4)))), 2)
+
+    def test_indices_of_other_kinds(self):
+        a, b, index = batch(0)
+        want = make().eval()(a, b, index)
+        for same in (index.tolist(), index.numpy(), tuple(index.tolist()), index.numpy().astype("int32")):
+            self.assertEqual(make().eval()(a, b, same), want)
+            self.assertTrue(torch.equal(make().mask(a, b, same), make().mask(a, b, index)))
 
 
 class Saved(unittest.TestCase):
