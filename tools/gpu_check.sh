@@ -209,6 +209,8 @@ wcl --loss simclr --detector components --action attract --attract_omega 1
 views --loss isogclr-views
 support --detector fnc --fnc_rule topk --fnc_support 3 --fnc_aggregate max --alpha 0.05
 threshold --detector fnc --fnc_rule threshold --fnc_support 2 --fnc_threshold 0.6
+positive --detector positive --margin -0.1
+relative --detector positive-relative --margin -0.1 --action weight
 EOF
 }
 

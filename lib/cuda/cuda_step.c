@@ -318,7 +318,7 @@ static int moves_lambda(const gf_plan *plan) { return plan->learned && plan->upd
 
 static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner == GLOFND_LEARN_RING; }
 
-/* Thresholds of some anchors are quantiles, or are made of them. */
+/* Thresholds of some anchors are quantiles, or are made of them or of the positives. */
 static int selects_thresholds(const gf_plan *plan) {
     const int may_start = moves_lambda(plan) && plan->learner.init_visits;
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
@@ -327,7 +327,7 @@ static int selects_thresholds(const gf_plan *plan) {
 static glofnd_status open_thresholds(const cuda_step *step) {
     const gf_plan *plan = &step->args.plan;
     gf_cuda_control *control = step->device->control;
-    for (int i = 0; i < plan->sides; i++) {
+    for (int i = 0; i < plan->sides && !plan->positive; i++) {
         if (uses_ring(plan)) TRY(ring_quantiles(step, i));
         else if (plan->topk) TRY(batch_topk(step, i));
         else TRY(batch_quantiles(step, i, plan->learned ? step->args.side[i].starts : NULL));

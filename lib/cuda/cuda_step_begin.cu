@@ -222,7 +222,9 @@ static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const 
     if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
+        float theta = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
+        if (x.plan.positive) theta = gf_row_positive_threshold(&x.plan, side.positive[x.row0 * x.plan.per_sample + r]);
+        side.own.lo[r] = side.own.mid[r] = theta;
     }
 }
 

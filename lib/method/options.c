@@ -13,7 +13,10 @@
 
 static const char *const pairings[] = {"views", "image-text", NULL};
 static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", NULL};
-static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", "components", NULL};
+static const char *const detectors[] = {"none",       "glofnd",   "single",
+                                        "fnc",        "oracle",   "groups",
+                                        "components", "positive", "positive-relative",
+                                        NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
@@ -96,6 +99,8 @@ static const gf_option rows[] = {
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
             "fnc_rule topk, threshold: extra views per image that score its pairs"),
+    REAL(margin, "0.1", -2, 2, CLOSED, "method",
+         "detector positive: flag pairs more similar than the own positive plus this; positive-relative: plus this times it"),
     NAME(fnc_aggregate, fnc_aggregates, "mean", "method", "fnc_support: mean or maximum of the similarities of these views"),
 };
 
@@ -128,11 +133,13 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
         {official && gf_starts_at_quantile(o) && o->lambda_warmup > 0,
          "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0, or lambda_init to "
          "one"},
-        {official && views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP),
-         "loss: the authors' code has no fastclip and no isogclr for two views; set compat to paper"},
-        {scored && (official || bank),
-         "fnc_rule: neither compat official nor similarity bank has topk and threshold; set quantile, or "
-         "compat to paper and similarity to embedding"},
+        {official && (scored || (views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP))),
+         "compat: the authors' code has no loss fastclip or isogclr for two views, and no fnc_rule topk or threshold; set compat "
+         "to "
+         "paper"},
+        {bank && (scored || gf_flags_by_positive(o)),
+         "similarity: bank works with detector glofnd, single, and fnc with fnc_rule quantile; set similarity to embedding, or "
+         "another detector"},
         {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
                                                "topk or threshold, or fnc_support to 0"},
         {o->neighbours > 0 && !(bank && compares && views),

@@ -258,8 +258,9 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
         p.official && !p.one_rank && p.sides == 2 && (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
     /* who flags, and since when */
     p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
-    p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
-    p.topk = p.thresholds && !p.learned && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    p.positive = gf_flags_by_positive(o);
+    p.thresholds = p.learned || p.positive || (on && o->detector == GLOFND_DETECT_FNC);
+    p.topk = on && o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     p.groups = o->detector == GLOFND_DETECT_ORACLE || q->group != NULL;
     p.updating = q->epoch >= o->update_epoch;
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
@@ -268,7 +269,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
              (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
     p.copies = p.bank ? p.per_sample : 1;
-    p.marked = p.thresholds && o->similarity == GLOFND_SIMILARITY_BANK;
+    p.marked = p.bank && p.thresholds;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
     /* what the passes have to do for it */
@@ -706,9 +707,11 @@ static glofnd_status open_thresholds(gf_step *step) {
     const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
     for (int i = 0; i < p->sides; i++) {
         gf_side *side = &step->ws->side[i];
-        if (!p->learned) { /* as it is, or as a quantile of the batch sets it */
+        if (!p->learned) { /* as it is, or as a quantile of the batch or the positive sets it */
             if (p->topk) batch_topk(step, i);
-            else if (p->thresholds) batch_quantiles(step, i, 1);
+            else if (p->thresholds && !p->positive) batch_quantiles(step, i, 1);
+            for (int64_t r = 0; p->positive && r < p->own; r++)
+                side->quantile[r] = gf_row_positive_threshold(p, side->positive[r]);
             for (int64_t r = 0; r < p->own; r++)
                 side->limits.lo[r] = side->limits.mid[r] = side->limits.hi[r] = p->thresholds ? side->quantile[r] : INFINITY;
             continue;

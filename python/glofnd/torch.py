@@ -111,7 +111,8 @@ class GloFNDLoss(nn.Module):
     num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
     loss         "sogclr", "simclr", "fastclip", "isogclr"; "clip" is "simclr" with pairing="image-text"
     pairing      an embedding and its partner are two "views" of an image, or "image-text"
-    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"
+    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"; "positive": more similar than
+                 the own positive plus `margin` (0.1); "positive-relative": plus margin times it
     action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
     alpha        share of negatives to flag
     tau          temperature, or its start where it is learned

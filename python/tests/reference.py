@@ -11,7 +11,7 @@ import torch
 DEFAULTS = {"loss": "sogclr", "pairing": "views", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
             "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "ring_rows": 16384,
-            "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
+            "margin": 0.1, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
 RING_RATE, TAU_BETAS = 0.3, (0.9, 0.999)  # constants of the method
 
 
@@ -132,7 +132,7 @@ class Reference:
 
     # ----- flags -----
 
-    def flagged(self, side, sample, sims, columns, ids, labels, groups, epoch):
+    def flagged(self, side, sample, sims, positive, columns, ids, labels, groups, epoch):
         o = self.o
         flags = torch.zeros(len(sims), dtype=torch.bool)
         if epoch < o["mask_epoch"]:
@@ -146,6 +146,10 @@ class Reference:
         elif o["detector"] == "fnc":
             order = sorted(range(len(sims)), key=lambda c: (-sims[c].item(), c))
             flags[order[:math.ceil(o["alpha"] * len(sims))]] = True
+        elif o["detector"] == "positive":
+            flags |= sims > positive + o["margin"]
+        elif o["detector"] == "positive-relative":
+            flags |= sims > positive + o["margin"] * abs(positive)
         elif o["detector"] == "oracle":
             flags |= (labels[columns] == labels[sample]) & (labels[sample] >= 0)
         if groups is not None:
@@ -169,8 +173,8 @@ class Reference:
         value, surrogate, new_u = 0.0, 0.0, [{} for _ in range(self.sides)]
         for side in range(self.sides):
             own = {}  # sample: (its temperature, gradients of its rows)
-            for (sample, sims, positive, columns), (_, compared, _, _) in zip(self.rows(z, side), self.rows(judged, side)):
-                flags = self.flagged(side, sample, compared, columns, ids, labels, groups, epoch)
+            for (sample, sims, positive, columns), (_, compared, own_positive, _) in zip(self.rows(z, side), self.rows(judged, side)):
+                flags = self.flagged(side, sample, compared, own_positive, columns, ids, labels, groups, epoch)
                 row = self.state[side][ids[sample]]
                 own_tau = tau
                 if o["loss"] == "isogclr":

@@ -15,7 +15,7 @@ from .reference import Reference
 
 SAMPLES, BATCH, DIM, STEPS = 14, 9, 6, 4
 LOSSES = tuple(itertools.product(("sogclr", "simclr", "fastclip", "isogclr"), ("views", "image-text")))
-DETECTORS = ("none", "glofnd", "single", "fnc", "oracle", "groups")
+DETECTORS = ("none", "glofnd", "single", "fnc", "oracle", "groups", "positive", "positive-relative")
 ACTIONS = ("drop", "attract", "weight")
 LEARNERS = ("adam", "sgd", "adam-official", "ring")
 TOLERANCE = 2e-5  # of the largest value, as for the golden cases
@@ -42,7 +42,7 @@ class AllCombinations(unittest.TestCase):
         for number, ((loss, pairing), detector, action) in enumerate(itertools.product(LOSSES, DETECTORS, ACTIONS)):
             for learner in LEARNERS if detector in ("glofnd", "single") else ("adam",):
                 options = {"loss": loss, "pairing": pairing, "detector": detector, "action": action, "learner": learner, "alpha": 0.2,
-                           "tau": 0.25, "lambda_lr": 0.2, "gamma": 0.7,
+                           "tau": 0.25, "lambda_lr": 0.2, "gamma": 0.7, "margin": -0.05,
                            "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
                 with self.subTest(**options):
                     try:
@@ -53,7 +53,7 @@ class AllCombinations(unittest.TestCase):
                         continue
                     self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
                     tried += 1
-        self.assertEqual((tried, refused), (264, 24))
+        self.assertEqual((tried, refused), (312, 24))
 
     def test_top_k_and_late_flags(self):
         late = {"mask_epoch": 2, "update_epoch": 1, "lambda_lr": 0.4}

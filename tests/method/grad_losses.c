@@ -78,6 +78,19 @@ TEST(objective_has_this_gradient) {
     }
 }
 
+/* Thresholds that follow from the positives are constants of the gradient, too. */
+TEST(objective_has_this_gradient_with_thresholds_of_positives) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        for (int relative = 0; relative < 2; relative++) {
+            scene s = small_scene("positive", loss, (glofnd_action)((loss + relative) % 3), 1, GLOFND_COMPAT_PAPER);
+            s.o.detector = relative ? GLOFND_DETECT_POSITIVE_RELATIVE : GLOFND_DETECT_POSITIVE;
+            s.o.margin = -0.1;
+            check_scene(&s, ref_objective);
+            check_scene_against_reference(&s);
+        }
+    }
+}
+
 TEST(surrogate_has_this_gradient) {
     for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         if (loss == LOSS_SIMCLR || loss == LOSS_CLIP) continue; /* no u: nothing to freeze */

@@ -47,6 +47,9 @@ TEST(bad_similarities_are_refused) {
     o.detector = GLOFND_DETECT_ORACLE;
     expect_ok(c, glofnd_ctx_configure(c, &o));
     expect_refused(&t, "ORACLE without groups", glofnd_detect_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_ARGUMENT);
+    o.detector = GLOFND_DETECT_POSITIVE;
+    expect_ok(c, glofnd_ctx_configure(c, &o));
+    expect_refused(&t, "POSITIVE", glofnd_detect_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_UNSUPPORTED);
     o.detector = GLOFND_DETECT_GLOFND;
     o.learner = GLOFND_LEARN_RING;
     expect_ok(c, glofnd_ctx_configure(c, &o));

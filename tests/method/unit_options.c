@@ -39,24 +39,25 @@ TEST(defaults_are_those_of_the_table) {
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 40);
+    assert_int_equal(n, 41);
     const size_t padding = sizeof(int32_t);
-    assert_int_equal(sizeof(glofnd_options), 19 * sizeof(int32_t) + 18 * sizeof(double) + 3 * sizeof(int64_t) + padding);
+    assert_int_equal(sizeof(glofnd_options), 19 * sizeof(int32_t) + 19 * sizeof(double) + 3 * sizeof(int64_t) + padding);
 }
 
 TEST(every_name_is_read) {
-    static const char *const names[][8] = {{"pairing", "views", "image-text"},
-                                           {"loss", "sogclr", "simclr", "fastclip", "isogclr"},
-                                           {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components"},
-                                           {"action", "drop", "attract", "weight"},
-                                           {"learner", "adam", "sgd", "adam-official", "ring"},
-                                           {"lambda_init", "one", "quantile"},
-                                           {"fnc_rule", "quantile", "topk", "threshold"},
-                                           {"compat", "paper", "official"},
-                                           {"device", "cpu", "cuda"},
-                                           {"math", "auto", "exact", "bf16", "split"}};
+    static const char *const names[][10] = {{"pairing", "views", "image-text"},
+                                            {"loss", "sogclr", "simclr", "fastclip", "isogclr"},
+                                            {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components",
+                                             "positive", "positive-relative"},
+                                            {"action", "drop", "attract", "weight"},
+                                            {"learner", "adam", "sgd", "adam-official", "ring"},
+                                            {"lambda_init", "one", "quantile"},
+                                            {"fnc_rule", "quantile", "topk", "threshold"},
+                                            {"compat", "paper", "official"},
+                                            {"device", "cpu", "cuda"},
+                                            {"math", "auto", "exact", "bf16", "split"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        for (int k = 1; k < 8 && names[i][k]; k++) {
+        for (int k = 1; k < 10 && names[i][k]; k++) {
             glofnd_options o = defaults();
             assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
             const int got[] = {(int)o.pairing,     (int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner,
@@ -83,6 +84,7 @@ TEST(every_range_has_the_right_ends) {
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
+                                          {"margin", "-2", "2", "2.1", "-3"},
                                           {"fnc_support", "0", "16", "17", "-1"},
                                           {"attract_omega", "0", "1", "1.1", "-0.1"},
                                           {"neighbours", "0", "8", "9", "-1"},
@@ -155,6 +157,7 @@ TEST(check_refuses_every_non_finite_number) {
                                 offsetof(glofnd_options, tau_max),
                                 offsetof(glofnd_options, bank_momentum),
                                 offsetof(glofnd_options, fnc_threshold),
+                                offsetof(glofnd_options, margin),
                                 offsetof(glofnd_options, attract_omega),
                                 offsetof(glofnd_options, neighbour_weight),
                                 offsetof(glofnd_options, neighbour_share),
@@ -197,6 +200,12 @@ TEST(check_refuses_combinations) {
     o.lambda_warmup = 0;
     o.detector = GLOFND_DETECT_SINGLE;
     expect_refused(&o, "lambda_decay");
+    for (int relative = 0; relative < 2; relative++) {
+        o = defaults();
+        o.similarity = GLOFND_SIMILARITY_BANK;
+        o.detector = relative ? GLOFND_DETECT_POSITIVE_RELATIVE : GLOFND_DETECT_POSITIVE;
+        expect_refused(&o, "similarity: bank works with detector");
+    }
 }
 
 /* Where a device is missing it says so by name, both ways to ask; the CPU is always there, and has no streams. */

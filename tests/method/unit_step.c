@@ -39,6 +39,9 @@ static const detector_case DETECTOR[] = {
     {"none+groups", GLOFND_DETECT_NONE, GLOFND_FNC_QUANTILE, 1, 0},
     {"glofnd+groups", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, 1, 0},
     {"fnc-topk+groups", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, 1, 0},
+    {"positive", GLOFND_DETECT_POSITIVE, GLOFND_FNC_QUANTILE, 0, 0},
+    {"positive-relative", GLOFND_DETECT_POSITIVE_RELATIVE, GLOFND_FNC_QUANTILE, 0, 0},
+    {"positive+groups", GLOFND_DETECT_POSITIVE, GLOFND_FNC_QUANTILE, 1, 0},
 };
 enum { DETECTORS = sizeof DETECTOR / sizeof *DETECTOR };
 
@@ -48,6 +51,7 @@ static scene combination(int loss, const detector_case *d, int action, int compa
     scene s = scene_make(name, loss);
     s.o.detector = d->detector;
     s.o.fnc_rule = d->rule;
+    s.o.margin = d->groups ? -0.05 : 0.05;
     s.o.action = (glofnd_action)action;
     s.o.compat = (glofnd_compat)compat;
     s.o.normalize = !compat; /* both kinds of input, too */

@@ -238,6 +238,13 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
         if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
         else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
         break;
+    case GLOFND_DETECT_POSITIVE:
+    case GLOFND_DETECT_POSITIVE_RELATIVE: {
+        const double own = r->sim[row * r->rows + (row ^ 1)];
+        const double margin = o->detector == GLOFND_DETECT_POSITIVE ? o->margin : o->margin * fabs(own);
+        flag_above(r, row, r->theta[row] = own + margin);
+        break;
+    }
     case GLOFND_DETECT_ORACLE:
         for (int64_t col = 0; col < r->rows; col++)
             r->would[row * r->rows + col] = ref_is_negative(r, row, col) && same_label(q, row, col);

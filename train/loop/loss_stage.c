@@ -176,7 +176,7 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
         if (phase == DUPLICATES_ONLY) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
         if (phase == DETECTOR_WAITS) {
             o.alpha = 0.0; /* "no detector" for all that learn or rank; a ring is filled nevertheless */
-            if (o.detector >= GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
+            if (gf_flags_by_group(&o) || gf_flags_by_positive(&o)) o.detector = GLOFND_DETECT_NONE;
         }
         TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
         l->phase = phase;

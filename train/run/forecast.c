@@ -88,12 +88,16 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
         else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
         else if (o->alpha * negatives < 1.0)
             snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
-        if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
+        if (gf_flags_by_group(o))
             snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x.from + 1,
                      (int)c->epochs);
         else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
             snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
                      (int)x.from + 1, (int)c->epochs);
+        else if (gf_flags_by_positive(o))
+            snprintf(line, bytes, "flags: all negatives more similar than the own positive %s %g%s, from epoch %d of %d on",
+                     o->margin < 0.0 ? "minus" : "plus", fabs(o->margin),
+                     o->detector == GLOFND_DETECT_POSITIVE_RELATIVE ? " times it" : "", (int)x.from + 1, (int)c->epochs);
         else
             snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
                      100.0 * (fnc ? first / negatives : o->alpha), (int)x.from + 1, (int)c->epochs, lambda);
@@ -120,6 +124,7 @@ const char *gf_idle_option(const gf_config *c, int k) {
         {o->neighbours == 0 && (o->neighbour_weight != 0.5 || o->neighbour_share != 1.0 || o->neighbour_rows != 65536),
          "neighbour_weight, neighbour_share and neighbour_rows have no effect without neighbours"},
         {o->lambda_decay > 0.0 && o->learner == GLOFND_LEARN_RING, "lambda_decay has no effect with learner = ring"},
+        {o->margin != 0.1 && !gf_flags_by_positive(o), "margin has no effect without detector = positive or positive-relative"},
         {o->fnc_support > 0 && o->detector != GLOFND_DETECT_FNC, "fnc_support has no effect without detector = fnc"},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)

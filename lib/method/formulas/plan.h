@@ -84,7 +84,8 @@ typedef struct gf_plan {
     double log_gamma, log_rest, log_batch; /* log gamma, log(1 - gamma), log cols: once per step, not per row */
     int official;
     int learned;       /* thresholds come from the learner */
-    int thresholds;    /* the detector compares with a threshold at all (learned, or FNC) */
+    int positive;      /* thresholds come from the positives */
+    int thresholds;    /* the detector compares with a threshold at all (learned, of FNC, of the positives) */
     int topk;          /* FNC TOPK, or THRESHOLD in its form: scores of the anchor's support decide */
     int groups;        /* pairs of one group are flagged */
     int updating;      /* the learner moves in this epoch */

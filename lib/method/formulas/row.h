@@ -84,6 +84,12 @@ GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_anchor *row, double
     return gf_window_at(lo, mid < lo ? lo : mid > hi ? hi : mid, hi, open);
 }
 
+/* POSITIVE, POSITIVE_RELATIVE: the threshold of a row whose positive has this similarity. */
+GF_HD float gf_row_positive_threshold(const gf_plan *p, double positive) {
+    const double unit = p->o.detector == GLOFND_DETECT_POSITIVE_RELATIVE ? fabs(positive) : 1.0;
+    return (float)(positive + p->o.margin * unit);
+}
+
 /* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;

@@ -27,7 +27,9 @@ enum { GLOFND_LOSS_SOGCLR = 0, GLOFND_LOSS_SIMCLR = 1, GLOFND_LOSS_FASTCLIP = 2,
  *   ORACLE   same label (an upper bound, for experiments)
  *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
  *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental)
- * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
+ *   POSITIVE           S > S_pos + margin, S_pos the similarity of the row's own positive; nothing is learned
+ *   POSITIVE_RELATIVE  S > S_pos + margin |S_pos|
+ * If batch.group is given, pairs of one group are flagged too, with every detector that does not flag by label. */
 typedef int32_t glofnd_detector;
 enum {
     GLOFND_DETECT_NONE = 0,
@@ -36,7 +38,9 @@ enum {
     GLOFND_DETECT_FNC = 3,
     GLOFND_DETECT_ORACLE = 4,
     GLOFND_DETECT_GROUPS = 5,
-    GLOFND_DETECT_COMPONENTS = 6 /* experimental */
+    GLOFND_DETECT_COMPONENTS = 6, /* experimental */
+    GLOFND_DETECT_POSITIVE = 7,
+    GLOFND_DETECT_POSITIVE_RELATIVE = 8
 };
 
 /* The treatment of a flagged pair.
@@ -112,6 +116,7 @@ struct glofnd_options {
     glofnd_fnc_rule fnc_rule;
     glofnd_fnc_aggregate fnc_aggregate; /* of the scores of support vectors */
     double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
+    double margin;                      /* POSITIVE, POSITIVE_RELATIVE */
     int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
 
     glofnd_similarity similarity;
@@ -135,6 +140,16 @@ struct glofnd_options {
 /* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
  * of modalities of the store. */
 static inline int gf_sides(const glofnd_options *o) { return o->pairing == GLOFND_PAIRING_IMAGE_TEXT ? 2 : 1; }
+
+/* Labels or groups flag, not similarities. */
+static inline int gf_flags_by_group(const glofnd_options *o) {
+    return o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS || o->detector == GLOFND_DETECT_COMPONENTS;
+}
+
+/* The threshold of a row follows from the similarity of its positive. */
+static inline int gf_flags_by_positive(const glofnd_options *o) {
+    return o->detector == GLOFND_DETECT_POSITIVE || o->detector == GLOFND_DETECT_POSITIVE_RELATIVE;
+}
 
 /* lambda starts at a quantile, not at 1. */
 static inline int gf_starts_at_quantile(const glofnd_options *o) {
