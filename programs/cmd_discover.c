@@ -878,6 +878,9 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     if (j->s.task.probe || (j->s.task.only_dup && cpu)) j->s.search = &gf_pairs_search_cells;
     if (j->s.task.probe && !cpu && !j->quiet)
         gf_print(stderr, "glofnd discover: --approx compares on the CPU; without it the GPU compares all pairs\n");
+    gf_error slow = {0};
+    if (!j->quiet && j->s.search->check_speed && j->s.search->check_speed(&slow) != GLOFND_OK)
+        gf_print(stderr, "glofnd discover: without tensor cores this takes about 40 times as long: %s\n", slow.text);
     TRY(refuse_units(err, j, j->f->from ? "--from" : NULL));
     /* --force must not replace what the query is compared with, or what is decided again. */
     struct stat out, stored;

@@ -266,6 +266,22 @@ with_libraries() {
     LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH:-} "$@"
 }
 
+# says TEXT COMMAND...: ends well, and says so
+says() {
+    text=$1
+    shift
+    "$@" >said.txt 2>&1
+    status=$?
+    cat said.txt
+    [ $status = 0 ] && grep -q "$text" said.txt
+}
+
+# some_rows: a table of 2,000 embeddings of 16 numbers
+some_rows() { awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) { for (j = 0; j < 16; j++) printf "%s%.4f", j ? "," : "", rand() - 0.5; print "" } }' >rows.csv; }
+
+# slow_discovery: without cuBLASLt discovery works, and says that it is slow
+slow_discovery() { some_rows && says 'cuBLASLt was not found' with_broken libcublasLt.so.13 "$build/glofnd" discover rows.csv --device cuda --out found; }
+
 begin="$build/glofnd pretrain --out refused --device cuda"
 large='--data shapes:n=4096,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 4000 --epochs 1 --deterministic 2'
 
@@ -425,6 +441,7 @@ check errors no_device refuses 'no CUDA device' env CUDA_VISIBLE_DEVICES= $begin
 check errors old_driver refuses 'driver is for CUDA 11.4' with_libraries "$(at old_driver)" $begin $small
 check errors no_cudnn refuses 'cuDNN 9 was not found' with_broken libcudnn.so.9 $begin $small
 check errors no_cublas refuses 'cuBLASLt was not found' with_broken libcublasLt.so.13 $begin $small
+check errors slow_discovery slow_discovery
 check errors out_of_memory refuses 'pretrain: .*out of memory' $begin $large
 check errors anchors_in_a_file refuses 'store: ' $begin $small --store file
 

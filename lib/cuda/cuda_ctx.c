@@ -218,7 +218,7 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, si
     if (e != cudaSuccess) (void)cudaGetLastError();
     FAIL_IF(err, e == cudaErrorMemoryAllocation, GLOFND_E_MEMORY,
             "no device memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld): use a smaller batch, or "
-            "device = cpu",
+            "device=cpu",
             bytes, (long long)s->rows, (long long)s->cols, (long long)s->dim);
     CUDA_TRY(err, e);
     d->block = block;

@@ -79,7 +79,9 @@ typedef struct gf_pairs_search {
     glofnd_status (*find)(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f);
     /* found: above and mutual (with lambda) against the opened ones. Pairs among `rows` are not computed. */
     glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
-    void (*close)(void *state);            /* NULL is fine */
+    void (*close)(void *state); /* NULL is fine */
+    /* Fails, with the reason, where a library that makes the search many times faster is missing. NULL: it needs none. */
+    glofnd_status (*check_speed)(gf_error *err);
     const struct gf_stream_search *stream; /* the same beyond memory (gf_stream_search); NULL: not by this search */
 } gf_pairs_search;
 

@@ -186,7 +186,7 @@ TEST(a_device_may_be_lost) {
         if (status != GLOFND_OK && steps > 0) {
             assert_int_equal(status, GLOFND_E_DEVICE);
             expect_text(&err, at, "the GPU failed");
-            expect_text(&err, at, "device = cpu");
+            expect_text(&err, at, "device=cpu");
         }
         went_on += resumes(run);
     }

@@ -567,6 +567,13 @@ static gf_pairs_plan plan_search(int64_t n, int64_t dim, const gf_pairs_task *t)
     };
 }
 
+static glofnd_status check_speed(gf_error *err) {
+    gf_blas_lib l;
+    const glofnd_status status = gf_blas_lib_open(err, &l);
+    gf_blas_lib_close(&l);
+    return status;
+}
+
 static const gf_pairs_search search = {
     .name = "cuda",
     .plan = plan_search,
@@ -574,6 +581,7 @@ static const gf_pairs_search search = {
     .find = find_pairs,
     .query = query_rows,
     .close = gf_cuda_pairs_close,
+    .check_speed = check_speed,
     .stream = &gf_cuda_pairs_stream,
 };
 
