@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 Loss = Literal["sogclr", "simclr", "fastclip", "isogclr", "clip"]
 Pairing = Literal["views", "image-text"]
-Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components"]
+Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative"]
 Action = Literal["drop", "attract", "weight"]
 LambdaInit = Literal["one", "quantile", "auto"]
 
@@ -46,5 +46,6 @@ class Options(TypedDict, total=False):
     neighbour_share: float
     bank_momentum: float
     fnc_threshold: float
+    margin: float
     fnc_support: int
     fnc_aggregate: Literal["mean", "max"]
