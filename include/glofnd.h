@@ -284,8 +284,8 @@ enum {                           /* bits of glofnd_batch.want */
                                        differences, the first of two forward passes. */
 };
 
-/* One batch: n samples, two embeddings each. Set what you use, by name; the rest is 0. Members to come (candidates beyond the
- * batch, keys in place of ids, ids that repeat) will follow the last one: see Growth. */
+/* One batch: n samples, two embeddings each. Set what you use, by name; the rest is 0. Members to come (keys in place of ids)
+ * will follow the last one: see Growth. */
 typedef struct glofnd_batch {
     size_t size;                /* sizeof(glofnd_batch) */
     int64_t n;                  /* samples, 2 or more */
@@ -302,6 +302,20 @@ typedef struct glofnd_batch {
     uint32_t want;                          /* GLOFND_WANT_* */
     double tau, gamma;                      /* of this step; 0: as in the options */
     const struct glofnd_batch_extra *extra; /* NULL. What experimental options need: see glofnd_experimental.h */
+    /* Candidates beyond the batch: embeddings that are negatives only, e.g. the hard negatives of a text trainer, a queue, or a
+     * cross-batch memory. They count like the other negatives: in the loss, in thresholds, quantiles and statistics. They have no
+     * anchor, no state, no label and no group. A row of n samples then has (n-1) + M negatives, with two views 2 (n-1) + M.
+     * Image and text: negatives_a [negatives_a_n] are further images, negatives of the rows of b; negatives_b are further texts,
+     * negatives of the rows of a. Two views: negatives_a are negatives of all rows, and negatives_b is NULL.
+     * Several ranks: candidates are negatives of the own rows only, and so are their gradients: ranks that pass the same
+     * candidates add the gradients up. Not with compat OFFICIAL, similarity BANK, fnc_rule TOPK and THRESHOLD: E_UNSUPPORTED.
+     * glofnd_ctx_reserve() does not know them: the first step with so many may allocate. */
+    const void *negatives_a, *negatives_b;          /* rows of dim numbers of dtype; NULL: none */
+    int64_t negatives_a_n, negatives_b_n;           /* their number, 2^24 at most */
+    int64_t negatives_a_stride, negatives_b_stride; /* numbers from row to row; 0: dim */
+    const int64_t *negatives_a_id, *negatives_b_id; /* NULL, or what each is an embedding of: a candidate is no negative of the
+                                                          anchor with its id. Negative: unknown, no anchor's */
+    void *grad_negatives_a, *grad_negatives_b;      /* out, NULL: not wanted. Rows of dim numbers of grad_dtype, overwritten */
 } glofnd_batch;
 
 typedef struct glofnd_stats {

@@ -152,12 +152,23 @@ static void make_scores(const gf_pass *p, const gf_tile *t, gf_tile_scratch *x) 
     }
 }
 
-/* NaN where there is no pair: padding, and pairs of one sample. Views of sample g are the columns [g << shift, (g+1) << shift). */
+/* NaN where row and column have one key: cols similarities of a row of this key. */
+static void blank_key(float *s, int32_t key, const int32_t *col_key, int64_t cols) {
+    for (int64_t c = 0; c < cols; c++)
+        if (col_key[c] == key) s[c] = NAN;
+}
+
+/* NaN where there is no pair: padding, and pairs of one sample, or of one key. Views of sample g are the columns
+ * [g << shift, (g+1) << shift). */
 static void blank_non_pairs(const gf_pass *p, gf_tile *t) {
     for (int r = 0; r < t->prows; r++) {
         float *s = t->s + (size_t)r * t->ld;
         const int past = r < t->rows ? t->cols : 0; /* from here on there is padding */
         for (int c = past; c < t->pcols; c++) s[c] = NAN, t->dirty = 1;
+        if (r < t->rows && p->row_key && p->row_key[t->r0 + r] >= 0) {
+            blank_key(s, p->row_key[t->r0 + r], p->col_key + t->c0, t->cols);
+            t->dirty = 1;
+        }
         if (r >= t->rows || p->shift < 0) continue;
         const int64_t sample = (p->q0 + t->r0 + r) >> p->shift, first = (sample << p->shift) - t->c0;
         for (int64_t c = GF_MAX(first, 0); c < GF_MIN(first + (INT64_C(1) << p->shift), t->cols); c++) s[c] = NAN, t->dirty = 1;
@@ -424,6 +435,16 @@ void gf_cpu_mask(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld) {
 #define CHUNK 1024    /* columns at a time */
 #define ROWS GF_PANEL /* rows at a time */
 
+/* What value[r] is. */
+static int64_t place_of(const gf_select *p, int64_t r, double *fraction) {
+    int64_t best = p->best;
+    *fraction = p->fraction;
+    if (p->unpaired && p->unpaired[r] > 0) gf_quantile_place(p->negatives - p->unpaired[r], 1, p->alpha, &best, fraction);
+    return best;
+}
+
+static int64_t columns_of(const gf_select *p) { return p->k->rows + (p->more ? p->more->rows : 0); }
+
 /* Candidates of a row, before they are cut to the best. */
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
 
@@ -552,7 +573,7 @@ static void set_limits(void *arg, int64_t task, int thread) {
     const gf_select *p = w->select;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int panels = (int)(sampled_columns(p->k->rows) / GF_PANEL + 0.5);
-    const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)p->k->rows));
+    const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)columns_of(p)));
     const size_t ld = SAMPLE_MAX * GF_PANEL;
     const int64_t r0 = task * GF_PANEL;
     float *s = select_scratch_of(p, thread);
@@ -649,7 +670,9 @@ static void settle(void *arg, int64_t task, int thread) {
     const gf_lists *x = &p->lists;
     for (int64_t r = task * GF_PANEL; r < (task + 1) * GF_PANEL && r < p->q->rows; r++) {
         int64_t above;
-        if (x->count[r] < p->best) {
+        double fraction;
+        const int64_t best = place_of(p, r, &fraction);
+        if (x->count[r] < best) {
             x->count[r] = -1;
             continue;
         }
@@ -657,7 +680,7 @@ static void settle(void *arg, int64_t task, int thread) {
             if (!settle_rounded(p, r, error_of(w, r), thread)) x->count[r] = -1;
             continue;
         }
-        p->value[r] = gf_cpu_kernels_get()->tile->between(x->value + r * x->capacity, x->count[r], p->best, p->fraction, &above);
+        p->value[r] = gf_cpu_kernels_get()->tile->between(x->value + r * x->capacity, x->count[r], best, fraction, &above);
         if (p->tie && (p->tie[r] = last_column(x, r, p->value[r], p->best - above)) < 0) x->count[r] = -1;
     }
 }
@@ -670,9 +693,15 @@ typedef struct candidates {
     float limit; /* values up to this cannot be among the best */
 } candidates;
 
-/* Similarities of rows [r0, r0+ROWS) and columns [c0, c0+CHUNK), NaN where there is no pair; returns the padded columns. */
-static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
-    const gf_embed *q = p->q, *k = p->k;
+/* Chunks of the further columns come after those of k. */
+static int64_t chunks_of(const gf_embed *k) { return k ? (k->rows + CHUNK - 1) / CHUNK : 0; }
+
+/* Similarities of rows [r0, r0+ROWS) and chunk `index` of their columns, NaN where there is no pair; returns the padded columns. */
+static int chunk(const gf_select *p, int64_t r0, int64_t index, float *s) {
+    const int further = index >= chunks_of(p->k);
+    const gf_embed *q = p->q, *k = further ? p->more : p->k;
+    const int64_t c0 = (index - (further ? chunks_of(p->k) : 0)) * CHUNK;
+    const int32_t *col_key = further ? p->more_key : p->col_key;
     const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
     float *other = s + ROWS * CHUNK;
     for (int n = 0; n < GF_MAX(1, p->copies); n++) {
@@ -686,7 +715,8 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
         if (p->row_id)
             for (int c = 0; c < cols; c++)
                 if (p->col_id[c0 + c] == p->row_id[r0 + r]) row[c] = NAN;
-        if (p->shift < 0) continue;
+        if (p->row_key && p->row_key[r0 + r] >= 0) blank_key(row, p->row_key[r0 + r], col_key + c0, cols);
+        if (p->shift < 0 || further) continue;
         const int64_t sample = (p->q0 + r0 + r) >> p->shift;
         for (int64_t v = 0; v < INT64_C(1) << p->shift; v++) {
             const int64_t c = (sample << p->shift) + v - c0;
@@ -700,12 +730,13 @@ static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), room = capacity(p->best);
+    const int64_t chunks = chunks_of(p->k) + chunks_of(p->more);
     float *s = select_scratch_of(p, thread);
     candidates x[ROWS];
     int64_t missing[ROWS];
     for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * room, 0, -INFINITY};
-    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
-        const int pcols = chunk(p, r0, c0, s);
+    for (int64_t i = 0; i < chunks; i++) {
+        const int pcols = chunk(p, r0, i, s);
         for (candidates *y = x; y < x + rows; y++) {
             y->count += ops->above(s + (y - x) * CHUNK, pcols, y->limit, y->value + y->count);
             if (y->count <= room - CHUNK) continue;
@@ -714,24 +745,25 @@ static void select_rows(void *arg, int64_t task, int thread) {
         }
     }
     for (int64_t r = 0; r < rows; r++) {
-        int64_t best = p->best;
+        double fraction;
+        int64_t best = place_of(p, r0 + r, &fraction);
         if (p->row_id) { /* of the columns that have another id */
             int64_t n = p->k->rows;
             for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r0 + r];
             best = GF_MAX(1, p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n));
         }
         best = GF_MIN(best, x[r].count);
-        const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, p->fraction);
+        const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, fraction);
         p->value[r0 + r] = value;
         missing[r] = best;
         for (int64_t i = 0; i < best; i++) missing[r] -= x[r].value[i] > value;
     }
     /* Second pass over the rows: of the values equal to the best-th, the smaller columns are in. */
-    for (int64_t c0 = 0; p->tie && c0 < p->k->rows; c0 += CHUNK) {
-        const int pcols = chunk(p, r0, c0, s);
+    for (int64_t i = 0; p->tie && i < chunks; i++) {
+        const int pcols = chunk(p, r0, i, s);
         for (int64_t r = 0; r < rows; r++)
             for (int c = 0; c < pcols && missing[r] > 0; c++)
-                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(c0 + c);
+                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(i * CHUNK + c);
     }
 }
 
@@ -747,11 +779,11 @@ static void select_rest(void *arg, int64_t task, int thread) {
 
 static void smallest_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0);
+    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), chunks = chunks_of(p->k) + chunks_of(p->more);
     float *s = select_scratch_of(p, thread);
     for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->equals[r] = 0;
-    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
-        const int pcols = chunk(p, r0, c0, s);
+    for (int64_t i = 0; i < chunks; i++) {
+        const int pcols = chunk(p, r0, i, s);
         for (int64_t r = 0; r < rows; r++)
             for (int c = 0; c < pcols; c++) {
                 const float v = s[r * CHUNK + c];
@@ -770,6 +802,8 @@ void gf_cpu_select(const gf_select *p) {
             .k = *p->k,
             .q0 = p->q0,
             .shift = p->shift,
+            .row_key = p->row_key,
+            .col_key = p->col_key,
             .symmetric = p->symmetric,
             .col_role = p->symmetric,
             .flags = p->tiles ? GF_KEEP_TILES : 0,
@@ -790,6 +824,21 @@ void gf_cpu_select(const gf_select *p) {
         gf_parallel(p->threads, tasks, set_limits, &job);
         gf_sweep w = {.pairs = &pairs, .visit = collect_visit, .job = &job, .rounded = job.rounded};
         gf_sweep_run(&w, p->symmetric);
+        if (p->more) {
+            const gf_pass further = {.q = *p->q,
+                                     .k = *p->more,
+                                     .shift = -1,
+                                     .row_key = p->row_key,
+                                     .col_key = p->more_key,
+                                     .tile = p->tile,
+                                     .scratch = p->tile_scratch,
+                                     .threads = p->threads};
+            gf_select rest = *p;
+            rest.symmetric = 0;
+            const list_job rows = {.select = &rest};
+            gf_sweep again = {.pairs = &further, .visit = collect_visit, .job = &rows};
+            gf_sweep_run(&again, 0);
+        }
         gf_parallel(p->threads, tasks, settle, &job);
     }
     gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : lists ? select_rest : select_rows, (void *)(uintptr_t)p);

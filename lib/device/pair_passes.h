@@ -58,9 +58,10 @@ typedef struct gf_pass {
     int64_t score_stride; /* ... this many rows apart */
     int64_t q0;           /* position of q's first row in the global batch; k holds all of it */
     int shift;            /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair. -1: all are pairs */
-    int symmetric;        /* q is k and rows are columns: every unordered pair once */
-    int col_role;         /* sum: also for the columns' anchors. gradient: P holds their weights too */
-    unsigned flags;       /* GF_MASK .. of formulas/plan.h */
+    const int32_t *row_key, *col_key; /* NULL, or rows and columns of one key >= 0 are no pair, either */
+    int symmetric;                    /* q is k and rows are columns: every unordered pair once */
+    int col_role;                     /* sum: also for the columns' anchors. gradient: P holds their weights too */
+    unsigned flags;                   /* GF_MASK .. of formulas/plan.h */
     float omega;
     int64_t tile;  /* rows of a tile */
     float *tiles;  /* GF_KEEP_TILES, GF_REUSE_TILES */
@@ -168,12 +169,17 @@ typedef struct gf_select { /* order statistics of row r among its columns, by de
     const int64_t *row_id, *col_id; /* both or neither: columns with the row's id are left out, and best is the largest of 1 and
                                        alpha times what is left, rounded; `best` then only bounds it */
     double alpha;
-    int round_up;    /* with ids: rounded up instead */
-    int smallest;    /* instead: value[] gets the smallest, equals[] how many equal it */
-    float *value;    /* out [rows] */
-    int32_t *tie;    /* out, or NULL: the column up to which values equal to value[] are among the best */
-    int32_t *equals; /* out, with `smallest` */
-    void *scratch;   /* select_bytes(...) */
+    const gf_embed *more;                        /* NULL, or further columns behind those of k; no rounded rows then */
+    const int32_t *row_key, *col_key, *more_key; /* NULL, or as gf_pass; more_key: of the further columns */
+    const int32_t
+        *unpaired;     /* NULL, or row r has only so many columns less: best and fraction are then those of the quantile ... */
+    int64_t negatives; /* ... of alpha among the rest of these */
+    int round_up;      /* with ids: rounded up instead */
+    int smallest;      /* instead: value[] gets the smallest, equals[] how many equal it */
+    float *value;      /* out [rows] */
+    int32_t *tie;      /* out, or NULL: the column up to which values equal to value[] are among the best */
+    int32_t *equals;   /* out, with `smallest` */
+    void *scratch;     /* select_bytes(...) */
     int threads;
     /* Where the rows are selected from lists: */
     gf_lists lists;     /* capacity 0: no lists */

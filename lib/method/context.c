@@ -45,13 +45,21 @@ static int keeps_tiles(const gf_shape *s) {
 }
 
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
+    const gf_step_batch q = {.rows = rows, .cols = cols, .dim = dim};
+    return gf_shape_of_batch(c, &q);
+}
+
+gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q) {
     const glofnd_options *o = &c->o;
+    const int64_t rows = q->rows, cols = q->cols, dim = q->dim;
     const int sides = gf_sides(o), per_sample = 2 / sides;
     gf_shape s = {.rows = rows, .cols = cols, .dim = dim, .sides = sides, .per_sample = per_sample, .threads = c->threads};
     s.bf16 = o->math == GLOFND_MATH_BF16;
     s.own = rows * per_sample;
     s.all = cols * per_sample;
-    s.negatives = (cols - 1) * per_sample;
+    for (int i = 0; i < sides; i++) s.candidates[i] = q->candidates[i].n, s.keyed |= q->candidates[i].id != NULL;
+    const int64_t candidates = GF_MAX(s.candidates[0], s.candidates[1]);
+    s.negatives = (cols - 1) * per_sample + candidates;
     s.tile = s.all <= 1024 ? 64 : 128;
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
@@ -65,9 +73,10 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     double fraction;
     gf_quantile_place(s.negatives, s.bank ? per_sample : 1, o->alpha, &s.best, &fraction);
     s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
-    s.list_cap = gf_cpu_lists_capacity(s.all, o->alpha, s.best, s.tile);
+    s.list_cap = gf_cpu_lists_capacity(s.all + candidates, o->alpha, s.best, s.tile);
     if (s.learns ? s.list_cap > s.window_cap : o->detector != GLOFND_DETECT_FNC || s.support > 1) s.list_cap = 0;
-    s.rounds = s.list_cap > 0 && !s.learns && !s.topk && !s.bf16 && sides == 1 && !keeps_tiles(&s) && /* one rank uses it */
+    s.rounds = s.list_cap > 0 && candidates == 0 && !s.learns && !s.topk && !s.bf16 && sides == 1 &&
+               !keeps_tiles(&s) && /* one rank uses it */
                gf_cpu_rounding_pays(s.all, dim);
     return s;
 }
@@ -91,7 +100,7 @@ static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t l
     TAKE(at, side->pos, n);
 }
 
-static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
+static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int i, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
     if (s->bf16 && !s->topk) {
         /* Rounded copies, where products are of bf16 numbers. */
@@ -104,6 +113,12 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
+    const int64_t candidates = s->candidates[i];
+    lay_embed(at, &side->extra, candidates, s->dim, ld, 1);
+    TAKE(at, side->extra_norm, candidates), TAKE(at, side->extra_grad, candidates ? (gf_pad(candidates) + SLACK) * ld : 0);
+    TAKE(at, side->extra_none, candidates ? candidates + SLACK : 0),
+        TAKE(at, side->extra_key, candidates ? candidates + SLACK : 0);
+    TAKE(at, side->unpaired, s->keyed ? s->own : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
     const int64_t n = s->own + SLACK;
@@ -158,11 +173,13 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cpu_embed_ld(s->dim);
     memset(ws->side, 0, sizeof ws->side);
-    for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
+    for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, i, ld);
     ws->near.key = 0;
     lay_near(&at, &ws->near, s);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
+    TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
+    TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
     ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
     ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));
     ws->tiles = keeps_tiles(s) ? take(&at, 1, gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;

@@ -1,7 +1,7 @@
 /* step.c - one training step: Algorithm 1 of the paper, from top to bottom. Start reading the method here.
  *
  *     check              arguments; nothing has changed if it fails
- *     gf_step_begin      unit embeddings, the plan: what the options mean for this batch in this epoch
+ *     gf_step_begin      unit embeddings, of candidates too; the plan: what the options mean for this batch in this epoch
  *     open_state         the anchors' state, from the store
  *     open_thresholds    lambda of every row as it is, or as a quantile sets it; the window in which a learner will move it
  *     mark_by_averages   similarity BANK: lambda is updated and pairs are marked before the sums
@@ -109,6 +109,10 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glof
                            .b_stride = q.b_stride ? q.b_stride : q.dim,
                            .grad_a_stride = q.grad_a_stride ? q.grad_a_stride : q.dim,
                            .grad_b_stride = q.grad_b_stride ? q.grad_b_stride : q.dim,
+                           .candidates = {{q.negatives_a, q.negatives_a_id, q.grad_negatives_a, q.negatives_a_n,
+                                           q.negatives_a_stride ? q.negatives_a_stride : q.dim},
+                                          {q.negatives_b, q.negatives_b_id, q.grad_negatives_b, q.negatives_b_n,
+                                           q.negatives_b_stride ? q.negatives_b_stride : q.dim}},
                            .dtype = q.dtype,
                            .grad_dtype = q.grad_dtype,
                            .epoch = q.epoch,
@@ -131,6 +135,35 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
             "the stride of %s is %lld; it must be 0 (= dim) or in dim = %lld .. 2^30", name, (long long)stride, (long long)dim);
     FAIL_IF(err, (uintptr_t)rows % gf_dtype_bytes(dtype) != 0, GLOFND_E_ARGUMENT, "%s is not aligned to its numbers of %zu bytes",
             name, gf_dtype_bytes(dtype));
+    return GLOFND_OK;
+}
+
+static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, const gf_step_batch *q) {
+    static const char *const names[2] = {"negatives_a", "negatives_b"}, *const grads[2] = {"grad_negatives_a",
+                                                                                           "grad_negatives_b"};
+    int given = 0;
+    for (int i = 0; i < 2; i++) {
+        const gf_candidates *x = &q->candidates[i];
+        FAIL_IF(err, x->n < 0 || x->n > BATCH_MAX, GLOFND_E_ARGUMENT, "batch.%s_n is %lld; it must be in 0 .. %lld", names[i],
+                (long long)x->n, (long long)BATCH_MAX);
+        FAIL_IF(err, (x->n > 0) != (x->rows != NULL), GLOFND_E_ARGUMENT, "batch.%s is %s, but batch.%s_n is %lld", names[i],
+                x->rows ? "given" : "NULL", names[i], (long long)x->n);
+        FAIL_IF(err, !x->rows && (x->id || x->grad), GLOFND_E_ARGUMENT, "batch.%s is NULL, but its %s given", names[i],
+                x->id ? "ids are" : "gradient is");
+        if (!x->rows) continue;
+        TRY(gf_rows_check(err, names[i], x->rows, q->dtype, x->stride, q->dim));
+        FAIL_IF(err, (uintptr_t)x->grad % gf_dtype_bytes(q->grad_dtype) != 0, GLOFND_E_ARGUMENT,
+                "batch.%s is not aligned to its numbers of %zu bytes", grads[i], gf_dtype_bytes(q->grad_dtype));
+        given = 1;
+    }
+    FAIL_IF(err, q->candidates[1].n > 0 && gf_sides(o) == 1, GLOFND_E_ARGUMENT,
+            "batch.negatives_b is given; with pairing views all candidates are negatives_a");
+    const int fnc_scores = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL ? "compat official"
+                       : gf_options_mark(o)                ? "similarity bank"
+                       : fnc_scores                        ? "fnc_rule topk and threshold"
+                                                           : NULL;
+    FAIL_IF(err, given && with, GLOFND_E_UNSUPPORTED, "candidates (batch.negatives_a, negatives_b) do not go with %s", with);
     return GLOFND_OK;
 }
 
@@ -175,6 +208,9 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     TRY(gf_rows_check(err, "batch.b", q->b, q->dtype, q->b_stride, q->dim));
     TRY(gf_rows_check(err, "extra.support_a", q->support_a, q->dtype, q->dim, q->dim));
     TRY(gf_rows_check(err, "extra.support_b", q->support_b, q->dtype, q->dim, q->dim));
+    TRY(check_candidates(err, o, q));
+    FAIL_IF(err, ctx->device && (q->candidates[0].n > 0 || q->candidates[1].n > 0), GLOFND_E_UNSUPPORTED,
+            "candidates (batch.negatives_a, negatives_b) do not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -248,7 +284,11 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.sides = gf_sides(o);
     p.per_sample = 2 / p.sides;
     p.own = q->rows * p.per_sample, p.all = q->cols * p.per_sample;
-    p.negatives[0] = p.negatives[1] = (q->cols - 1) * p.per_sample;
+    for (int i = 0; i < p.sides; i++) {
+        p.candidates[i] = q->candidates[i].n;
+        p.negatives[i] = (q->cols - 1) * p.per_sample + q->candidates[p.sides - 1 - i].n;
+        p.keyed |= q->candidates[i].id != NULL;
+    }
     p.tau = q->tau > 0.0 ? q->tau : o->tau;
     p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
     p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
@@ -298,7 +338,10 @@ uint64_t gf_plan_phase(const gf_plan *p) {
                               gf_row_starts(p, &seen),
                               p->want,
                               p->neighbours,
-                              p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1};
+                              p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1,
+                              (double)p->candidates[0],
+                              (double)p->candidates[1],
+                              p->keyed};
     uint64_t hash = 0xcbf29ce484222325u, bits;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         memcpy(&bits, &numbers[i], sizeof bits);
@@ -325,6 +368,73 @@ static glofnd_status embed_rows(gf_step *step, const char *name, const void *row
     GF_FAIL(&step->ctx->err, GLOFND_E_ARGUMENT,
             "batch.%s: row %lld (anchor %lld) has length %g; pass unit rows or set normalize = 1", name, (long long)r,
             (long long)q->id[r], sqrt(square));
+}
+
+/* The candidates of a side become unit rows; the first bad one is named. */
+static glofnd_status embed_candidates(gf_step *step, int i) {
+    const gf_step_batch *q = step->batch;
+    const gf_candidates *x = &q->candidates[i];
+    const gf_embed *e = &step->ws->side[i].extra;
+    const gf_source h = {x->rows, x->stride, q->dtype};
+    if (x->n == 0) return GLOFND_OK;
+    const int64_t r =
+        step->ops->embed(e, &h, x->n, 0, 1, step->plan.o.normalize, step->ws->side[i].extra_norm, step->ctx->threads);
+    FAIL_IF(&step->ctx->err, r >= 0, GLOFND_E_NUMERIC,
+            "batch.negatives_%c: row %lld holds numbers that are not finite, or is not a unit row without normalize", "ab"[i],
+            (long long)r);
+    step->ops->pack(e, step->ctx->threads);
+    memset(step->ws->side[i].extra_none, -1, sizeof(int32_t) * (size_t)x->n);
+    return GLOFND_OK;
+}
+
+/* ----- keys: which rows and candidates are of one anchor ----- */
+
+/* Place of an id in the table of keys: where it is, or would be. Open addressing at half load. */
+static int64_t key_place(const gf_step *step, int64_t id) {
+    const uint64_t places = 2 * (uint64_t)step->batch->cols;
+    const int32_t *table = step->ws->key_table;
+    uint64_t h = (uint64_t)id * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    uint64_t at = h % places;
+    while (table[at] != 0 && step->batch->id[table[at] - 1] != id) at = at + 1 == places ? 0 : at + 1;
+    return (int64_t)at;
+}
+
+/* Keys of rows and candidates. Only anchors that occur more than once have one: all others cost nothing in the passes. */
+static glofnd_status make_keys(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    const gf_plan *p = &step->plan;
+    gf_workspace *ws = step->ws;
+    const size_t cols = (size_t)q->cols;
+    if (!p->keyed) return GLOFND_OK;
+    memset(ws->key_table, 0, sizeof *ws->key_table * 2 * cols);
+    memset(ws->key_count, 0, sizeof *ws->key_count * 3 * cols);
+    for (int64_t r = 0; r < p->all; r++) ws->key[r] = -1;
+    for (int64_t j = 0; j < q->cols; j++) {
+        int32_t *entry = &ws->key_table[key_place(step, q->id[j])];
+        if (*entry == 0) *entry = (int32_t)j + 1;
+        ws->key_count[3 * (*entry - 1)]++;
+    }
+    for (int i = 0; i < p->sides; i++)
+        for (int64_t c = 0; c < p->candidates[i]; c++) {
+            const int64_t id = q->candidates[i].id ? q->candidates[i].id[c] : -1;
+            const int32_t first = id < 0 ? -1 : ws->key_table[key_place(step, id)] - 1;
+            ws->side[i].extra_key[c] = first;
+            if (first >= 0) ws->key_count[3 * first + 1 + i]++;
+        }
+    for (int64_t j = 0; j < q->cols; j++) {
+        const int32_t first = ws->key_table[key_place(step, q->id[j])] - 1, *count = &ws->key_count[3 * first];
+        const int own = j >= q->row0 && j < q->row0 + q->rows;
+        for (int v = 0; v < p->per_sample && count[0] + count[1] + count[2] > 1; v++) ws->key[j * p->per_sample + v] = first;
+        for (int i = 0; i < p->sides && own; i++) {
+            const int32_t n = (count[0] - 1) * p->per_sample + count[1 + p->sides - 1 - i];
+            FAIL_IF(&step->ctx->err, n >= p->negatives[i], GLOFND_E_INDEX,
+                    "batch.id[%lld] is %lld, and so are the ids of all other samples and candidates: it has no negative",
+                    (long long)j, (long long)q->id[j]);
+            for (int v = 0; v < p->per_sample; v++) ws->side[i].unpaired[(j - q->row0) * p->per_sample + v] = n;
+        }
+    }
+    return GLOFND_OK;
 }
 
 /* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
@@ -356,9 +466,14 @@ static glofnd_status embed_support(gf_step *step) {
 
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *q) {
     const gf_workspace *ws = ctx->ws; /* most times it is laid out for such a batch already */
+    const int keyed = q->candidates[0].id || q->candidates[1].id;
     if (!ws || ws->configuration != ctx->configuration || ws->shape.rows != q->rows || ws->shape.cols != q->cols ||
-        ws->shape.dim != q->dim)
-        TRY(gf_workspace_reserve(ctx, q->rows, q->cols, q->dim));
+        ws->shape.dim != q->dim || ws->shape.candidates[0] != q->candidates[0].n ||
+        ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed) {
+        const gf_shape shape = gf_shape_of_batch(ctx, q);
+        TRY(gf_workspace_lay_out(ctx, &shape, 0));
+        ctx->ws->configuration = ctx->configuration;
+    }
     *step = (gf_step){.ctx = ctx, .batch = q, .plan = gf_plan_of(&ctx->o, q), .ops = &cpu_ops, .ws = ctx->ws};
     const gf_plan *p = &step->plan;
     const int last = p->sides - 1, per_sample = p->per_sample;
@@ -366,6 +481,8 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     TRY(embed_rows(step, "a", q->a, q->a_stride, &side[0].z, 0, p->o.normalize, side[0].norm));
     TRY(embed_rows(step, "b", q->b, q->b_stride, &side[last].z, 1 - last, p->o.normalize, side[last].norm));
     for (int i = 0; i < p->sides; i++) step->ops->pack(&side[i].z, ctx->threads);
+    for (int i = 0; i < p->sides; i++) TRY(embed_candidates(step, i));
+    TRY(make_keys(step));
     step->scores = q->support_a && p->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
     if (p->topk && q->support_a) TRY(embed_support(step));
     /* Labels and groups per row; -1 where there is none. */
@@ -413,7 +530,7 @@ enum { ROWS = 1, GRADIENTS = 2 };
 
 static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_batch *q, glofnd_store *s, gf_link *links,
                                     void *grad_a, void *grad_b, glofnd_stats *stats) {
-    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    const gf_shape shape = gf_shape_of_batch(c, q);
     const int after_rows = c->has_rows && !c->has_grad;
     c->plan = gf_plan_of(&c->o, q);
     if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
@@ -585,8 +702,23 @@ static gf_pass own_pairs(const gf_step *step, int i) {
     gf_pass pairs = pairs_of(step, &own, &step->ws->side[step->plan.sides - 1 - i].z);
     pairs.q0 = step->batch->row0 * step->plan.per_sample;
     if (step->plan.topk && step->batch->support_a) pairs.score = own_rows(step, &side->support);
+    if (step->plan.keyed) pairs.row_key = step->ws->key + pairs.q0, pairs.col_key = step->ws->key;
     return pairs;
 }
+
+/* The own rows of side i against their candidates: no sample of the batch is among those. */
+static gf_pass candidate_pairs(const gf_step *step, int i) {
+    const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
+    const gf_embed own = own_rows(step, &side->z);
+    gf_pass pairs = pairs_of(step, &own, &other->extra);
+    pairs.shift = -1;
+    if (step->plan.keyed)
+        pairs.row_key = step->ws->key + step->batch->row0 * step->plan.per_sample, pairs.col_key = other->extra_key;
+    return pairs;
+}
+
+/* Side i has rows with candidates. */
+static int has_candidates(const gf_plan *p, int i) { return p->candidates[p->sides - 1 - i] > 0; }
 
 /* The same for similarities of averages: they only decide, and no tile of them is kept. */
 static gf_pass judged_pairs(const gf_step *step, int i) {
@@ -602,6 +734,7 @@ static gf_pass whole_batch(const gf_step *step) {
     gf_pass pairs = pairs_of(step, &step->ws->side[0].z, &step->ws->side[step->plan.sides - 1].z);
     pairs.col_role = 1;
     pairs.symmetric = step->plan.sides == 1;
+    if (step->plan.keyed) pairs.row_key = pairs.col_key = step->ws->key;
     return pairs;
 }
 
@@ -619,10 +752,19 @@ static gf_sum_pass own_sums(const gf_step *step, int i, gf_pass pairs) {
  * limits.lo, mid, hi of every own row: all three are its threshold, unless a learner moves lambda after the sums. */
 
 static gf_select selection(const gf_step *step, int i, const gf_embed *q, const gf_embed *k) {
+    const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
+    const int64_t first = step->batch->row0 * step->plan.per_sample;
     return (gf_select){
         .q = q,
         .k = k,
-        .q0 = step->batch->row0 * step->plan.per_sample,
+        .q0 = first,
+        .more = has_candidates(&step->plan, i) ? &other->extra : NULL,
+        .row_key = step->plan.keyed ? step->ws->key + first : NULL,
+        .col_key = step->ws->key,
+        .more_key = other->extra_key,
+        .unpaired = side->unpaired,
+        .negatives = step->plan.negatives[i],
+        .alpha = step->plan.o.alpha,
         .shift = step->plan.per_sample - 1,
         .best = step->ws->shape.best,
         .value = step->ws->side[i].quantile,
@@ -687,7 +829,7 @@ static void ring_quantiles(const gf_step *step, int i) {
     s.shift = -1;
     s.row_id = side->row_id;
     s.col_id = ring->id;
-    s.alpha = step->plan.o.alpha;
+    s.more = NULL, s.row_key = NULL, s.unpaired = NULL;
     step->ops->select(&s);
 }
 
@@ -844,11 +986,13 @@ static void sum_kept(gf_step *step) {
         pass.col_out = side[step->plan.sides - 1].sums;
         if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= step->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
         step->ops->sum(&pass);
-        return;
     }
     for (int i = 0; i < p->sides; i++) {
-        const gf_sum_pass pass = own_sums(step, i, own_pairs(step, i));
-        step->ops->sum(&pass);
+        const gf_sum_pass batch = own_sums(step, i, own_pairs(step, i));
+        gf_sum_pass more = own_sums(step, i, candidate_pairs(step, i));
+        more.col.group = side[p->sides - 1 - i].extra_none;
+        if (!p->one_rank || p->topk) step->ops->sum(&batch);
+        if (has_candidates(p, i)) step->ops->sum(&more);
     }
 }
 
@@ -1088,6 +1232,26 @@ static void write_row(const gf_step *step, const float *z, const float *positive
     if (grad == dz) gf_dtype_from_float(dtype, out, dz, p->dim);
 }
 
+/* Gradients of the pairs with candidates, for both ends. */
+static void candidate_gradients(gf_step *step, int i) {
+    gf_side *from = &step->ws->side[step->plan.sides - 1 - i];
+    const gf_candidates *x = &step->batch->candidates[step->plan.sides - 1 - i];
+    const glofnd_dtype dtype = step->batch->grad_dtype;
+    if (x->n == 0) return;
+    gf_gradient_pass pass = own_gradients(step, i, candidate_pairs(step, i));
+    pass.col = (gf_grad_in){.group = from->extra_none, .label = from->extra_none};
+    if (x->grad) {
+        pass.col_out.grad = from->extra_grad;
+        memset(from->extra_grad, 0, sizeof *from->extra_grad * (size_t)(gf_pad(x->n) * from->extra.ld));
+    }
+    step->ops->gradient(&pass);
+    for (int64_t c = 0; c < x->n && x->grad; c++) {
+        const float *z = from->extra.row + c * from->extra.ld;
+        write_row(step, z, z, 0.0, from->extra_grad + c * from->extra.ld, (double)from->extra_norm[c],
+                  (char *)x->grad + c * step->plan.dim * (int64_t)gf_dtype_bytes(dtype));
+    }
+}
+
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b) {
     gf_plan *p = &step->plan;
     const gf_step_batch *q = step->batch;
@@ -1143,6 +1307,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
             step->ops->gradient(&pass);
         }
     }
+    for (int i = 0; i < p->sides; i++) candidate_gradients(step, i);
     if (p->neighbours) gf_neighbours_add_gradient(step);
 
     const int last = p->sides - 1;
@@ -1193,7 +1358,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const
     FAIL_IF(&ctx->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
     TRY(check(ctx, NEEDS_LINKS, &given, &known));
     if (ctx->device) { /* not a step: the stats of the last one stay, and its second half may still follow */
-        const gf_shape shape = gf_shape_of(ctx, known.rows, known.cols, known.dim);
+        const gf_shape shape = gf_shape_of_batch(ctx, &known);
         const gf_plan plan = gf_plan_of(&ctx->o, &known);
         const gf_device_step x = {
             .plan = &plan, .shape = &shape, .q = &known, .links = (gf_link *)(uintptr_t)links, .keep = keep};

@@ -13,8 +13,13 @@ typedef struct gf_side {
     uint16_t *bank_rows;    /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
     const gf_embed *judged; /* whose similarities thresholds are compared with: z or bank */
     gf_embed support;       /* FNC TOPK: scores instead of z */
+    gf_embed extra;         /* candidates of this side: negatives of the other side's rows; of two views, of all rows */
     gf_embed ring;          /* RING: remembered embeddings that this side's anchors are compared with */
     float *norm;            /* [all] lengths before normalisation */
+    float *extra_norm;      /* [candidates] */
+    int32_t *extra_key;     /* [candidates] as gf_workspace.key */
+    int32_t *extra_none;    /* [candidates] -1: their label and group */
+    float *extra_grad;      /* [candidates][ld] */
     double *positive;       /* [own] S of the positive pair */
     int32_t *unpaired;      /* [own] pairs of a row that are none, as both ends are one anchor; NULL: there are no such pairs */
     /* thresholds */
@@ -62,6 +67,10 @@ typedef struct gf_workspace {
     gf_near near;
     gf_link *links; /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
+    /* Keys: rows and candidates of one key >= 0 are of one anchor. A key is the position of the anchor's first sample. */
+    int32_t *key;       /* [all], of both sides */
+    int32_t *key_table; /* [2 cols] position + 1, at a place that its id gives; 0: free */
+    int32_t *key_count; /* [cols][3] samples of the batch, candidates of each side with this key */
     void *tile_scratch, *select_scratch;
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;
@@ -75,6 +84,8 @@ typedef struct gf_workspace {
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
+/* The same for a batch, with its candidates. */
+gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q);
 /* Lays the block out for a batch under the options of the context: no-op if it is already, no allocation if it is large enough. */
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
 /* The same for `shape`. `smaller_too`: the block is then large enough for every smaller shape, too, which may keep its tiles. */

@@ -66,6 +66,9 @@ outputs outputs_make(const scene *s) {
                      .dim = s->dim,
                      .grad_a = array(flat, sizeof(float)),
                      .grad_b = array(flat, sizeof(float)),
+                     .candidates = {s->candidates[0], s->candidates[1]},
+                     .grad_candidates = {array(s->candidates[0] * s->dim + 1, sizeof(float)),
+                                         array(s->candidates[1] * s->dim + 1, sizeof(float))},
                      .group = array(s->batch, sizeof(int32_t)),
                      .links = array(2 * s->batch, sizeof(gf_link)),
                      .keep = array(4 * s->batch * s->batch, 1)};
@@ -74,13 +77,21 @@ outputs outputs_make(const scene *s) {
 void outputs_free(outputs *out) {
     free(out->grad_a);
     free(out->grad_b);
+    for (int side = 0; side < 2; side++) free(out->grad_candidates[side]);
     free(out->group);
     free(out->links);
     free(out->keep);
 }
 
-void run_step(runner *w, const glofnd_batch *q, outputs *out) {
-    const glofnd_batch grouped = on_device_grouped(w->ctx, q, out->group);
+glofnd_batch with_candidate_gradients(const glofnd_batch *q, const outputs *out) {
+    glofnd_batch x = *q;
+    if (q->negatives_a) x.grad_negatives_a = out->grad_candidates[0];
+    if (q->negatives_b) x.grad_negatives_b = out->grad_candidates[1];
+    return x;
+}
+
+void run_step(runner *w, const glofnd_batch *batch, outputs *out) {
+    const glofnd_batch q = with_candidate_gradients(batch, out), grouped = on_device_grouped(w->ctx, &q, out->group);
     expect_ok(w->ctx, on_device_step(w->ctx, w->store, &grouped, out->grad_a, out->grad_b, &out->stats));
     expect_ok(w->ctx, glofnd_ctx_counters(w->ctx, &out->counters));
 }
@@ -106,8 +117,8 @@ void bank_free(glofnd_batch_extra *extra) {
 
 void run_two_calls(runner *w, const glofnd_batch *batch, outputs *out) {
     glofnd_batch_extra extra;
-    const glofnd_batch full = batch_with_bank(w, batch, &extra), grouped = on_device_grouped(w->ctx, &full, out->group),
-                       *q = &grouped;
+    const glofnd_batch outs = with_candidate_gradients(batch, out), full = batch_with_bank(w, &outs, &extra),
+                       grouped = on_device_grouped(w->ctx, &full, out->group), *q = &grouped;
     expect_ok(w->ctx, on_device_step_rows(w->ctx, w->store, q, NULL, out->links, &out->stats));
     expect_ok(w->ctx, on_device_step_mask(w->ctx, q, NULL, out->links, out->keep));
     expect_ok(w->ctx, on_device_step_grad(w->ctx, q, NULL, out->links, out->grad_a, out->grad_b, &out->stats));
@@ -127,7 +138,7 @@ double weight_error(const ref_step *r) { return 10 * FLOAT_ERROR + 2 * SIM_ERROR
 
 double gradient_scale(const ref_step *r) {
     double most = 0;
-    for (int64_t row = 0; row < r->rows; row++)
+    for (int64_t row = 0; row < r->cols; row++)
         for (int64_t j = 0; j < r->dim; j++) most = fmax(most, fabs(r->dz[row * r->dim + j]) / r->norm[row]);
     return most;
 }
@@ -172,6 +183,13 @@ void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outpu
         for (int64_t j = 0; j < r->dim; j++)
             expect_near(s->name, step, row % 2 ? "grad_b" : "grad_a", grad[j], r->grad[row * r->dim + j], allowed);
     }
+    for (int64_t row = r->rows; row < r->cols; row++) {
+        const int64_t a = row - r->rows, side = a >= r->extra_a;
+        const float *grad = out->grad_candidates[side] + (side ? a - r->extra_a : a) * r->dim;
+        for (int64_t j = 0; j < r->dim; j++)
+            expect_near(s->name, step, side ? "grad_negatives_b" : "grad_negatives_a", grad[j], r->grad[row * r->dim + j],
+                        allowed);
+    }
     expect_stats(s, step, q, out, r);
 }
 
@@ -180,14 +198,15 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
     for (int64_t row = 0; row < r->rows; row++) {
         int64_t kept = 0;
         for (int64_t col = 0; col < r->rows; col++) {
-            const int negative = ref_is_negative(r, row, col), keep = negative && !r->flag[row * r->rows + col];
+            const int negative = ref_is_negative(r, row, col), keep = negative && !r->flag[row * r->cols + col];
             if (!r->two_views && row % 2 == col % 2) continue; /* not a pair of this loss */
             const int64_t at = r->two_views ? (2 * row + col % 2) * batch + col / 2 : row * batch + col / 2;
             kept += keep;
             if (out->keep[at] != keep)
                 fail_msg("%s, step %d: pair (%lld, %lld) keep is %d, expected %d, similarity %.9g, threshold %.9g", s->name, step,
-                         (long long)row, (long long)col, out->keep[at], keep, r->sim[row * r->rows + col], r->theta[row]);
+                         (long long)row, (long long)col, out->keep[at], keep, r->sim[row * r->cols + col], r->theta[row]);
         }
+        for (int64_t col = r->rows; col < r->cols; col++) kept += ref_is_negative(r, row, col) && !r->flag[row * r->cols + col];
         expect_equal(s->name, step, "link.kept", out->links[row].kept, kept);
     }
 }

@@ -28,9 +28,11 @@ typedef struct runner {
 typedef struct outputs { /* of one step */
     int64_t batch, dim;
     float *grad_a, *grad_b; /* [B][d] */
-    int32_t *group;         /* [B] detector COMPONENTS: the groups of the batch */
-    gf_link *links;         /* [B][2] */
-    uint8_t *keep;          /* as glofnd_step_mask */
+    int64_t candidates[2];
+    float *grad_candidates[2]; /* [candidates][d] */
+    int32_t *group;            /* [B] detector COMPONENTS: the groups of the batch */
+    gf_link *links;            /* [B][2] */
+    uint8_t *keep;             /* as glofnd_step_mask */
     glofnd_stats stats;
     glofnd_counters counters;
 } outputs;
@@ -40,6 +42,8 @@ void runner_free(runner *w);
 outputs outputs_make(const scene *s);
 void outputs_free(outputs *out);
 
+/* The batch whose candidates' gradients go to `out`. */
+glofnd_batch with_candidate_gradients(const glofnd_batch *q, const outputs *out);
 void run_step(runner *w, const glofnd_batch *q, outputs *out);      /* glofnd_step; links and keep are not touched */
 void run_two_calls(runner *w, const glofnd_batch *q, outputs *out); /* rows, mask, grad */
 

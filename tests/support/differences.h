@@ -22,7 +22,7 @@ static inline double largest_entry(const double *x, int64_t n) {
 }
 
 static inline void check_features(const scene *s, const ref_step *r, ref_value value) {
-    const int64_t n = r->rows * r->dim;
+    const int64_t n = r->cols * r->dim;
     const double limit = DIFFERENCE_LIMIT * fmax(largest_entry(r->grad, n), 1);
     double *h = malloc((size_t)n * sizeof *h);
     assert_non_null(h);

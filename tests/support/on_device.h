@@ -17,7 +17,7 @@
 #include <cuda_runtime_api.h>
 
 typedef struct on_device_copies {
-    void *taken[16];
+    void *taken[32];
     int count;
     glofnd_batch_extra *extra; /* of a batch whose arrays were copied */
 } on_device_copies;
@@ -72,10 +72,24 @@ static inline glofnd_batch on_device_supported(on_device_copies *x, const glofnd
         ON_DEVICE_COPY(x, x->extra, bank_a, rows / 2);
         ON_DEVICE_COPY(x, x->extra, bank_b, rows / 2);
     }
+    const int64_t row = q->dim * (int64_t)sizeof(float);
+    ON_DEVICE_COPY(x, &d, negatives_a, q->negatives_a_n * row);
+    ON_DEVICE_COPY(x, &d, negatives_b, q->negatives_b_n * row);
+    ON_DEVICE_COPY(x, &d, grad_negatives_a, q->negatives_a_n * row);
+    ON_DEVICE_COPY(x, &d, grad_negatives_b, q->negatives_b_n * row);
+    ON_DEVICE_COPY(x, &d, negatives_a_id, q->negatives_a_n * (int64_t)sizeof *q->id);
+    ON_DEVICE_COPY(x, &d, negatives_b_id, q->negatives_b_n * (int64_t)sizeof *q->id);
     ON_DEVICE_COPY(x, &d, id, q->n * (int64_t)sizeof *q->id);
     ON_DEVICE_COPY(x, &d, label, q->n * (int64_t)sizeof *q->label);
     ON_DEVICE_COPY(x, &d, group, q->n * (int64_t)sizeof *q->group);
     return d;
+}
+
+/* The gradients of candidates, back to those of q. */
+static inline void on_device_fetch_candidates(const glofnd_batch *q, const glofnd_batch *d) {
+    const size_t row = sizeof(float) * (size_t)q->dim;
+    if (q->grad_negatives_a) on_device_fetch(q->grad_negatives_a, d->grad_negatives_a, row * (size_t)q->negatives_a_n);
+    if (q->grad_negatives_b) on_device_fetch(q->grad_negatives_b, d->grad_negatives_b, row * (size_t)q->negatives_b_n);
 }
 
 static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) { return on_device_supported(x, q, 1); }
@@ -114,6 +128,7 @@ static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const
         const glofnd_status status = glofnd_step(c, s, &d, da, db, stats);
         on_device_fetch(grad_a, da, bytes);
         on_device_fetch(grad_b, db, bytes);
+        on_device_fetch_candidates(q, &d);
         on_device_drop(&x);
         return status;
     }
@@ -151,6 +166,7 @@ static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batc
         const glofnd_status status = glofnd_step_grad(c, &d, own, device_links, da, db, stats);
         on_device_fetch(grad_a, da, bytes);
         on_device_fetch(grad_b, db, bytes);
+        on_device_fetch_candidates(q, &d);
         on_device_drop(&x);
         return status;
     }

@@ -110,6 +110,12 @@ void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
         rank_worker *me = &t->rank[k];
         me->set = t;
         me->q = *q;
+        for (int side = 0; side < 2; side++) {
+            me->grad_candidates[side] = calloc((size_t)(out->candidates[side] * q->dim + 1), sizeof(float));
+            if (!me->grad_candidates[side]) abort();
+        }
+        if (q->negatives_a) me->q.grad_negatives_a = me->grad_candidates[0];
+        if (q->negatives_b) me->q.grad_negatives_b = me->grad_candidates[1];
         me->own.size = sizeof me->own;
         me->own.first = q->n * k / t->ranks;
         me->own.rows = q->n * (k + 1) / t->ranks - me->own.first;
@@ -118,6 +124,14 @@ void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
     }
     for (int k = 0; k < t->ranks; k++) pthread_join(thread[k], NULL);
     pthread_barrier_destroy(&t->barrier);
+    for (int side = 0; side < 2; side++)
+        for (int64_t j = 0; j < out->candidates[side] * q->dim; j++) {
+            double sum = 0;
+            for (int k = 0; k < t->ranks; k++) sum += (double)t->rank[k].grad_candidates[side][j];
+            out->grad_candidates[side][j] = (float)sum;
+        }
+    for (int k = 0; k < t->ranks; k++)
+        for (int side = 0; side < 2; side++) free(t->rank[k].grad_candidates[side]);
     for (int k = 0; k < t->ranks; k++) expect_status_ok(t->rank[k].status, t->rank[k].w.ctx, "a rank's step");
     exchange_rows(t);
     bank_free(&extra);
@@ -135,7 +149,7 @@ static void expect_rank_stats(const scene *s, int step, const rank_set *t, const
         rescued += x->rescued;
         same += x->same;
         hits += x->hits;
-        kept += x->kept_share * (double)t->rank[k].own.rows / (double)r->batch;
+        kept += x->kept_share * (double)x->pairs / (double)single->stats.pairs;
         neighbours += t->rank[k].counters.neighbours * (double)t->rank[k].own.rows / (double)r->batch;
     }
     expect_equal(s->name, step, "pairs over ranks", pairs, single->stats.pairs);
@@ -165,6 +179,10 @@ static void expect_rank(const scene *s, int step, const rank_worker *me, const o
 void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r) {
     const int64_t pairs = s->batch * s->batch * (t->sides == 1 ? 4 : 2);
     for (int k = 0; k < t->ranks; k++) expect_rank(s, step, &t->rank[k], many, single, r);
+    for (int side = 0; side < 2; side++)
+        for (int64_t j = 0; j < s->candidates[side] * r->dim; j++)
+            expect_near(s->name, step, "gradient of candidates, of all ranks", many->grad_candidates[side][j],
+                        single->grad_candidates[side][j], weight_error(r) * gradient_scale(r));
     if (memcmp(many->keep, single->keep, (size_t)pairs) != 0)
         fail_msg("%s, step %d: flags depend on the number of ranks", s->name, step);
     for (int64_t row = 0; row < 2 * s->batch; row++)
@@ -212,6 +230,9 @@ static void check_same_bits(const scene *s, const scene *other, void (*run)(runn
         run(&two, &b.q, &y);
         assert_memory_equal(x.grad_a, y.grad_a, flat);
         assert_memory_equal(x.grad_b, y.grad_b, flat);
+        for (int side = 0; side < 2; side++)
+            assert_memory_equal(x.grad_candidates[side], y.grad_candidates[side],
+                                sizeof(float) * (size_t)(s->candidates[side] * s->dim));
         assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
         scene_batch_free(&b);
     }

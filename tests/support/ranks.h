@@ -17,7 +17,8 @@ typedef struct rank_worker {
     struct rank_set *set;
     int index;
     runner w;
-    glofnd_batch q; /* the whole batch */
+    glofnd_batch q;            /* the whole batch */
+    float *grad_candidates[2]; /* of this rank's rows */
     glofnd_own_rows own;
     glofnd_counters counters;
     glofnd_stats stats;

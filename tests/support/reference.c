@@ -58,13 +58,14 @@ void ref_store_free(ref_store *s) {
 }
 
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
-    const int64_t rows = 2 * q->n, square = rows * rows, flat = rows * q->dim;
+    const int64_t rows = 2 * q->n, cols = rows + q->negatives_a_n + q->negatives_b_n, square = cols * cols, flat = cols * q->dim;
     const int two_views = o->pairing == GLOFND_PAIRING_VIEWS;
     *r = (ref_step){.batch = q->n,
                     .rows = rows,
                     .dim = q->dim,
                     .two_views = two_views,
-                    .negatives = two_views ? 2 * (q->n - 1) : q->n - 1,
+                    .cols = cols,
+                    .extra_a = q->negatives_a_n,
                     .copies = two_views && o->similarity == GLOFND_SIMILARITY_BANK ? 2 : 1,
                     .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
@@ -73,15 +74,23 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                                    &r->ghat, &r->u,     &r->row_loss, &r->row_dtau, &r->row_ratio};
     for (size_t i = 0; i < sizeof square_arrays / sizeof *square_arrays; i++) *square_arrays[i] = zeros(square, sizeof(double));
     for (size_t i = 0; i < sizeof flat_arrays / sizeof *flat_arrays; i++) *flat_arrays[i] = zeros(flat, sizeof(double));
-    for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(rows, sizeof(double));
+    for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(cols, sizeof(double));
+    r->id = zeros(cols, sizeof *r->id);
+    for (int64_t col = 0; col < cols; col++) {
+        const int64_t a = col - rows, b = a - q->negatives_a_n;
+        r->id[col] = a < 0               ? q->id[col / 2]
+                     : b < 0             ? (q->negatives_a_id ? q->negatives_a_id[a] : -1)
+                     : q->negatives_b_id ? q->negatives_b_id[b]
+                                         : -1;
+    }
     r->would = zeros(square, 1);
     r->flag = zeros(square, 1);
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,      r->theta,
-                         r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,     r->u,
-                         r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->id,    r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,
+                         r->theta, r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,
+                         r->u,     r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -94,19 +103,30 @@ static double dot(const double *x, const double *y, int64_t n) {
 }
 
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
-    return row / 2 != col / 2 && (r->two_views || row % 2 != col % 2);
+    const int64_t side = col < r->rows ? col % 2 : col - r->rows >= r->extra_a;
+    if (col < r->rows && row / 2 == col / 2) return 0;
+    if (col >= r->rows && r->id[row] == r->id[col]) return 0;
+    return r->two_views || row % 2 != side;
+}
+
+int64_t ref_negatives(const ref_step *r, int64_t row) {
+    int64_t n = 0;
+    for (int64_t col = 0; col < r->cols; col++) n += ref_is_negative(r, row, col);
+    return n;
 }
 
 static void similarities(const glofnd_options *o, const glofnd_batch *q, const double *h, ref_step *r) {
     const int64_t d = r->dim;
-    for (int64_t row = 0; row < r->rows; row++) {
+    for (int64_t row = 0; row < r->cols; row++) {
+        const int64_t a = row - r->rows, b = a - r->extra_a;
         const float *source = (const float *)(row % 2 ? q->b : q->a) + row / 2 * d;
+        if (a >= 0) source = b < 0 ? (const float *)q->negatives_a + a * d : (const float *)q->negatives_b + b * d;
         for (int64_t j = 0; j < d; j++) r->h[row * d + j] = h ? h[row * d + j] : source[j];
         r->norm[row] = o->normalize ? fmax(sqrt(dot(r->h + row * d, r->h + row * d, d)), 1e-12) : 1;
         for (int64_t j = 0; j < d; j++) r->z[row * d + j] = r->h[row * d + j] / r->norm[row];
     }
-    for (int64_t row = 0; row < r->rows; row++)
-        for (int64_t col = 0; col < r->rows; col++) r->sim[row * r->rows + col] = dot(r->z + row * d, r->z + col * d, d);
+    for (int64_t row = 0; row < r->cols; row++)
+        for (int64_t col = 0; col < r->cols; col++) r->sim[row * r->cols + col] = dot(r->z + row * d, r->z + col * d, d);
 }
 
 /* BANK: b <- normalise(m b + (1 - m) z), z the normalised sum of the sample's rows; at the first visit b <- z. */
@@ -130,11 +150,11 @@ static void average(const glofnd_options *o, ref_store *s, const glofnd_batch *q
 
 static void judged_similarities(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
     const int64_t d = r->dim;
-    memcpy(r->b, r->z, (size_t)(r->rows * d) * sizeof(double));
+    memcpy(r->b, r->z, (size_t)(r->cols * d) * sizeof(double));
     for (int side = 0; side < s->modalities && s->bank_dim; side++)
         for (int64_t i = 0; i < r->batch; i++) average(o, s, q, r, i, side);
-    for (int64_t row = 0; row < r->rows; row++)
-        for (int64_t col = 0; col < r->rows; col++) r->judged[row * r->rows + col] = dot(r->b + row * d, r->b + col * d, d);
+    for (int64_t row = 0; row < r->cols; row++)
+        for (int64_t col = 0; col < r->cols; col++) r->judged[row * r->cols + col] = dot(r->b + row * d, r->b + col * d, d);
 }
 
 static int ascending(const void *x, const void *y) {
@@ -148,17 +168,17 @@ double ref_kth_largest(double *x, int64_t n, int64_t k) {
 }
 
 static double *sorted_negatives(const ref_step *r, int64_t row) {
-    double *x = zeros(r->negatives, sizeof(double));
+    double *x = zeros(r->cols, sizeof(double));
     int64_t n = 0;
-    for (int64_t col = 0; col < r->rows; col++)
-        if (ref_is_negative(r, row, col)) x[n++] = r->judged[row * r->rows + col];
+    for (int64_t col = 0; col < r->cols; col++)
+        if (ref_is_negative(r, row, col)) x[n++] = r->judged[row * r->cols + col];
     qsort(x, (size_t)n, sizeof *x, ascending);
     return x;
 }
 
 double ref_quantile(const ref_step *r, int64_t row, double alpha) {
     double *x = sorted_negatives(r, row);
-    const int64_t distinct = r->negatives / r->copies; /* the ascending order has equal ones side by side */
+    const int64_t distinct = ref_negatives(r, row) / r->copies; /* the ascending order has equal ones side by side */
     const double position = (1 - alpha) * (double)(distinct - 1);
     const int64_t low = (int64_t)floor(position), high = low + 1 < distinct ? low + 1 : low;
     const double below = x[low * r->copies], above = x[high * r->copies];
@@ -169,7 +189,7 @@ double ref_quantile(const ref_step *r, int64_t row, double alpha) {
 
 double ref_kth_negative(const ref_step *r, int64_t row, int64_t k) {
     double *x = sorted_negatives(r, row);
-    const double value = x[r->negatives - k];
+    const double value = x[ref_negatives(r, row) - k];
     free(x);
     return value;
 }
@@ -177,11 +197,11 @@ double ref_kth_negative(const ref_step *r, int64_t row, int64_t k) {
 /* ---- flags ---- */
 
 static int same_group(const glofnd_batch *q, int64_t row, int64_t col) {
-    return q->group && q->group[row / 2] >= 0 && q->group[row / 2] == q->group[col / 2];
+    return q->group && col < 2 * q->n && q->group[row / 2] >= 0 && q->group[row / 2] == q->group[col / 2];
 }
 
 static int same_label(const glofnd_batch *q, int64_t row, int64_t col) { /* a negative label is unknown, equal to no other */
-    return q->label[row / 2] >= 0 && q->label[row / 2] == q->label[col / 2];
+    return col < 2 * q->n && q->label[row / 2] >= 0 && q->label[row / 2] == q->label[col / 2];
 }
 
 static void note_margin(ref_step *r, double value, double threshold) {
@@ -191,13 +211,13 @@ static void note_margin(ref_step *r, double value, double threshold) {
 
 /* FNC TOPK: exactly ceil(alpha n) of the row, the best scores, ties to the smaller column. */
 static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
-    const int64_t top = (int64_t)ceil(o->alpha * (double)r->negatives), d = r->dim;
+    const int64_t top = (int64_t)ceil(o->alpha * (double)ref_negatives(r, row)), d = r->dim;
     static const glofnd_batch_extra none;
     const glofnd_batch_extra *extra = q->extra ? q->extra : &none;
     const float *support = r->two_views || row % 2 == 0 ? extra->support_a : extra->support_b;
-    double *score = zeros(r->rows, sizeof(double));
-    for (int64_t col = 0; col < r->rows; col++) {
-        score[col] = r->sim[row * r->rows + col];
+    double *score = zeros(r->cols, sizeof(double));
+    for (int64_t col = 0; col < r->cols; col++) {
+        score[col] = r->sim[row * r->cols + col];
         if (!support) continue;
         score[col] = 0;
         for (int64_t j = 0; j < d; j++) score[col] += (double)support[row / 2 * d + j] * r->z[col * d + j];
@@ -205,23 +225,23 @@ static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r
     double lowest = INFINITY;
     for (int64_t taken = 0; taken < top; taken++) {
         int64_t best = -1;
-        for (int64_t col = 0; col < r->rows; col++) {
-            if (!ref_is_negative(r, row, col) || r->would[row * r->rows + col]) continue;
+        for (int64_t col = 0; col < r->cols; col++) {
+            if (!ref_is_negative(r, row, col) || r->would[row * r->cols + col]) continue;
             if (best < 0 || score[col] > score[best]) best = col;
         }
-        r->would[row * r->rows + best] = 1;
+        r->would[row * r->cols + best] = 1;
         lowest = score[best];
     }
-    for (int64_t col = 0; col < r->rows; col++)
+    for (int64_t col = 0; col < r->cols; col++)
         if (ref_is_negative(r, row, col)) note_margin(r, score[col], lowest);
     free(score);
 }
 
 static void flag_above(ref_step *r, int64_t row, double theta) {
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        r->would[row * r->rows + col] = r->judged[row * r->rows + col] > theta;
-        note_margin(r, r->judged[row * r->rows + col], theta);
+        r->would[row * r->cols + col] = r->judged[row * r->cols + col] > theta;
+        note_margin(r, r->judged[row * r->cols + col], theta);
     }
 }
 
@@ -246,27 +266,27 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
         break;
     }
     case GLOFND_DETECT_ORACLE:
-        for (int64_t col = 0; col < r->rows; col++)
-            r->would[row * r->rows + col] = ref_is_negative(r, row, col) && same_label(q, row, col);
+        for (int64_t col = 0; col < r->cols; col++)
+            r->would[row * r->cols + col] = ref_is_negative(r, row, col) && same_label(q, row, col);
         return; /* labels alone decide */
     default: break;
     }
-    for (int64_t col = 0; col < r->rows; col++)
-        if (ref_is_negative(r, row, col) && same_group(q, row, col)) r->would[row * r->rows + col] = 1;
+    for (int64_t col = 0; col < r->cols; col++)
+        if (ref_is_negative(r, row, col) && same_group(q, row, col)) r->would[row * r->cols + col] = 1;
 }
 
 /* Paper: a row whose negatives are all flagged keeps its least similar one (and its equals), so that no denominator is empty. */
 static void rescue(ref_step *r, int64_t row) {
-    const double *s = r->sim + row * r->rows;
-    uint8_t *flag = r->flag + row * r->rows;
+    const double *s = r->sim + row * r->cols;
+    uint8_t *flag = r->flag + row * r->cols;
     double least = INFINITY;
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         if (!ref_is_negative(r, row, col)) continue;
         if (!flag[col]) return;
         least = fmin(least, s[col]);
     }
-    for (int64_t col = 0; col < r->rows; col++)
-        if (s[col] == least) flag[col] = 0;
+    for (int64_t col = 0; col < r->cols; col++)
+        if (ref_is_negative(r, row, col) && s[col] == least) flag[col] = 0;
     r->rescued++;
 }
 
@@ -301,14 +321,14 @@ static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
     if (o->detector == GLOFND_DETECT_COMPONENTS) flag_components(r);
     for (int64_t row = 0; row < r->rows && o->detector != GLOFND_DETECT_COMPONENTS; row++) flag_by_detector(o, q, r, row);
     if (q->epoch < o->mask_epoch) return;
-    memcpy(r->flag, r->would, (size_t)(r->rows * r->rows));
+    memcpy(r->flag, r->would, (size_t)(r->cols * r->cols));
     for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++) rescue(r, row);
 }
 
 /* ---- gradient of the embeddings: both arguments of every similarity, then the normalisation ---- */
 
 static void feature_gradient(const glofnd_options *o, ref_step *r) {
-    const int64_t d = r->dim, n = r->rows;
+    const int64_t d = r->dim, n = r->cols;
     for (int64_t row = 0; row < n; row++) {
         double *dz = r->dz + row * d;
         const double *z = r->z + row * d;
@@ -325,8 +345,8 @@ static void feature_gradient(const glofnd_options *o, ref_step *r) {
 
 static void flag_statistics(const glofnd_options *o, ref_step *r) {
     int64_t would = 0;
-    r->pairs = r->rows * r->negatives;
-    for (int64_t e = 0; e < r->rows * r->rows; e++) {
+    for (int64_t row = 0; row < r->rows; row++) r->pairs += ref_negatives(r, row);
+    for (int64_t e = 0; e < r->cols * r->cols; e++) {
         r->flagged += r->flag[e];
         would += r->would[e];
     }
@@ -342,9 +362,9 @@ static void quality_statistics(const glofnd_batch *q, ref_step *r) {
     for (int64_t a = 0; a < anchors; a++) {
         int64_t removed = 0, same = 0, hits = 0;
         for (int64_t row = a * per_anchor; row < (a + 1) * per_anchor; row++) {
-            for (int64_t col = 0; col < r->rows; col++) {
+            for (int64_t col = 0; col < r->cols; col++) {
                 if (!ref_is_negative(r, row, col)) continue;
-                const int is_same = same_label(q, row, col), is_flagged = r->flag[row * r->rows + col];
+                const int is_same = same_label(q, row, col), is_flagged = r->flag[row * r->cols + col];
                 removed += is_flagged;
                 same += is_same;
                 hits += is_same && is_flagged;

@@ -6,6 +6,8 @@
  * Index: row r = 2*i + w is (sample i, view or modality w); its positive is r^1. Columns are numbered the same way. With two
  * views every row of a different sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
  *
+ * Behind the 2B columns come those of candidates beyond the batch: first those of a, then those of b. They are no rows.
+ *
  * State is kept as glofnd_anchor, in float32, because that is the contract of the store; everything else is double.
  *     ref_store s;  ref_store_init(&s, &spec);
  *     ref_step r;   ref_step_run(&options, &s, &batch, NULL, &r);  ...  ref_step_free(&r);
@@ -32,20 +34,22 @@ typedef struct ref_store {
 } ref_store;
 
 typedef struct ref_step {
-    int64_t batch, rows, dim, negatives; /* B, 2B, d, n */
+    int64_t batch, rows, dim; /* B, 2B, d */
+    int64_t cols, extra_a;    /* 2B and all candidates, C; candidates of a */
+    int64_t *id;              /* [C] -1: unknown */
     int two_views;
-    double *h, *norm, *z;  /* [2B][d], [2B], [2B][d] */
-    double *sim;           /* [2B][2B] */
+    double *h, *norm, *z;  /* [C][d], [C], [C][d] */
+    double *sim;           /* [C][C], of which the first 2B rows have pairs */
     double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
-    double *judged;        /* [2B][2B] these similarities */
+    double *judged;        /* [C][C] these similarities */
     int64_t copies;        /* of each: 2 where both views of a sample have one average */
     double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
-    uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
+    uint8_t *would, *flag; /* [C][C] flagged by the detector; flagged in the loss */
     double *tau;           /* [2B] temperature of the row in this step */
     double *count, *align; /* [2B] c_r, A_r */
     double *ghat, *u;      /* [2B] */
-    double *dsim;          /* [2B][2B] dL/dS as a function of independent entries */
-    double *dz, *grad;     /* [2B][d] gradient of the unit vectors; of h */
+    double *dsim;          /* [C][C] dL/dS as a function of independent entries */
+    double *dz, *grad;     /* [C][d] gradient of the unit vectors; of h */
     double *row_loss;      /* [2B] loss = sum */
     double *row_dtau;      /* [2B] shared tau: dL/dtau = sum. ISOGCLR: d/dtau_i without 1/B */
     double *row_ratio;     /* [2B] compat OFFICIAL, image-text: g/(u+eps) */
@@ -60,7 +64,7 @@ void ref_store_init(ref_store *s, const gf_store_spec *spec);
 void ref_store_copy(ref_store *to, const ref_store *from);
 void ref_store_free(ref_store *s);
 
-/* One step of the whole batch. h: [2B][d] in double instead of q->a, q->b; or NULL. */
+/* One step of the whole batch. h: [C][d] in double instead of the embeddings of q; or NULL. */
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r);
 void ref_step_free(ref_step *r);
 
@@ -78,6 +82,7 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
 
 /* Shared by the parts of the reference. */
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
+int64_t ref_negatives(const ref_step *r, int64_t row); /* n of a row */
 double ref_quantile(const ref_step *r, int64_t row,
                     double alpha);                       /* interpolated, position (1-alpha)(n-1) of the n distinct ones */
 double ref_kth_largest(double *x, int64_t n, int64_t k); /* sorts x; k from 1 */

@@ -20,17 +20,18 @@ static row_set rows_of_side(const ref_step *r, int side) {
 }
 
 static double share_above(ref_step *r, row_set rows, double lambda) {
-    int64_t above = 0;
+    int64_t above = 0, negatives = 0;
     for (int64_t k = 0; k < rows.count; k++) {
         const int64_t row = rows.first + k * rows.step;
-        for (int64_t col = 0; col < r->rows; col++) {
+        for (int64_t col = 0; col < r->cols; col++) {
             if (!ref_is_negative(r, row, col)) continue;
-            const double s = r->judged[row * r->rows + col];
+            negatives++;
+            const double s = r->judged[row * r->cols + col];
             above += s > lambda;
             if (fabs(s - lambda) < r->margin) r->margin = fabs(s - lambda);
         }
     }
-    return (double)above / (double)(rows.count * r->negatives);
+    return (double)above / (double)negatives;
 }
 
 static double mean_quantile(const ref_step *r, row_set rows, double alpha) {

@@ -24,22 +24,22 @@ double ref_flagged_weight(const glofnd_options *o) {
 
 static double weight(const glofnd_options *o, const ref_step *r, int64_t row, int64_t col) {
     if (!ref_is_negative(r, row, col)) return 0;
-    return r->flag[row * r->rows + col] ? ref_flagged_weight(o) : 1;
+    return r->flag[row * r->cols + col] ? ref_flagged_weight(o) : 1;
 }
 
 static int64_t pulled_in(const ref_step *r, int64_t row) {
     int64_t n = 0;
-    for (int64_t col = 0; col < r->rows; col++) n += r->flag[row * r->rows + col];
+    for (int64_t col = 0; col < r->cols; col++) n += r->flag[row * r->cols + col];
     return n;
 }
 
 /* c_r and A_r. */
 static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
-    const double *s = r->sim + row * r->rows;
+    const double *s = r->sim + row * r->cols;
     double attracted = 0;
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         r->count[row] += weight(o, r, row, col);
-        if (r->flag[row * r->rows + col]) attracted += s[col];
+        if (r->flag[row * r->cols + col]) attracted += s[col];
     }
     r->align[row] = s[row ^ 1];
     if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)pulled_in(r, row));
@@ -47,15 +47,15 @@ static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
 
 /* Adds coefficient * dA_r/dS. */
 static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, double coefficient) {
-    double *ds = r->dsim + row * r->rows;
+    double *ds = r->dsim + row * r->cols;
     if (o->action != GLOFND_ACTION_ATTRACT) {
         ds[row ^ 1] += coefficient;
         return;
     }
     const double each = coefficient / (1 + (double)pulled_in(r, row));
     ds[row ^ 1] += each;
-    for (int64_t col = 0; col < r->rows; col++)
-        if (r->flag[row * r->rows + col]) ds[col] += each;
+    for (int64_t col = 0; col < r->cols; col++)
+        if (r->flag[row * r->cols + col]) ds[col] += each;
 }
 
 /* ---- moving average ---- */
@@ -64,8 +64,8 @@ static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, dou
 static void row_mean(const glofnd_options *o, ref_step *r, int64_t row) {
     const double k = 1 / r->tau[row], shift = ref_official_pairs(o) ? r->align[row] : 0;
     double sum = 0;
-    for (int64_t col = 0; col < r->rows; col++)
-        sum += weight(o, r, row, col) * (weight(o, r, row, col) > 0 ? exp(k * (r->sim[row * r->rows + col] - shift)) : 0);
+    for (int64_t col = 0; col < r->cols; col++)
+        sum += weight(o, r, row, col) * (weight(o, r, row, col) > 0 ? exp(k * (r->sim[row * r->cols + col] - shift)) : 0);
     r->ghat[row] = sum / r->count[row];
 }
 
@@ -106,20 +106,20 @@ double ref_softmax_part(const glofnd_options *o) {
 
 static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double k = 1 / r->tau[row], share = ref_softmax_part(o) / (double)r->batch;
-    const double *s = r->sim + row * r->rows;
-    const double rescale = (double)r->negatives / r->count[row], positive = exp(k * s[row ^ 1]);
+    const double *s = r->sim + row * r->cols;
+    const double rescale = (double)ref_negatives(r, row) / r->count[row], positive = exp(k * s[row ^ 1]);
     double total = positive, total_s = positive * s[row ^ 1];
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         const double w = weight(o, r, row, col);
         if (w == 0) continue;
         total += rescale * w * exp(k * s[col]);
         total_s += rescale * w * exp(k * s[col]) * s[col];
     }
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         const double w = weight(o, r, row, col);
-        if (w > 0) r->dsim[row * r->rows + col] += share * k * rescale * w * exp(k * s[col]) / total;
+        if (w > 0) r->dsim[row * r->cols + col] += share * k * rescale * w * exp(k * s[col]) / total;
     }
-    r->dsim[row * r->rows + (row ^ 1)] += share * k * positive / total;
+    r->dsim[row * r->cols + (row ^ 1)] += share * k * positive / total;
     add_alignment(o, r, row, -share * k);
     r->row_loss[row] = share * (log(total) - k * r->align[row]);
     r->row_dtau[row] = -k * k * share * (total_s / total - r->align[row]);
@@ -130,11 +130,11 @@ static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
 static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, log_u = log(r->u[row]);
     double surrogate = -r->align[row] / batch, weighted_s = 0;
-    for (int64_t col = 0; col < r->rows; col++) {
-        const double w = weight(o, r, row, col), s = r->sim[row * r->rows + col];
+    for (int64_t col = 0; col < r->cols; col++) {
+        const double w = weight(o, r, row, col), s = r->sim[row * r->cols + col];
         if (w == 0) continue;
         const double pair = w * exp(k * s) / (batch * r->count[row] * r->u[row]);
-        r->dsim[row * r->rows + col] += pair;
+        r->dsim[row * r->cols + col] += pair;
         surrogate += pair * s;
         weighted_s += pair * s * batch; /* = (ghat/u) Sbar */
     }
@@ -153,11 +153,11 @@ static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, u = r->u[row] + LOSS_EPS;
     const double scale = losses_of(o) == LOSS_SOGCLR2 ? k : 1; /* core itself, or core * tau with tau constant */
     double dk = 0;
-    for (int64_t col = 0; col < r->rows; col++) {
-        const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
+    for (int64_t col = 0; col < r->cols; col++) {
+        const double w = weight(o, r, row, col), gap = r->sim[row * r->cols + col] - r->align[row];
         if (w == 0) continue;
         const double pair = w * exp(k * gap) / (r->count[row] * u);
-        r->dsim[row * r->rows + col] += scale * pair / batch;
+        r->dsim[row * r->cols + col] += scale * pair / batch;
         dk += pair * gap; /* d ratio / d k */
     }
     const double ratio = r->row_ratio[row] = r->ghat[row] / u;
@@ -235,7 +235,7 @@ static void local_columns(const glofnd_options *o, const glofnd_batch *q, const 
     for (int64_t row = 0; row < r->rows; row++) {
         for (int64_t j = own->first; j < own->first + own->rows; j++) {
             const int64_t col = 2 * j + 1 - row % 2;
-            const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
+            const double w = weight(o, r, row, col), gap = r->sim[row * r->cols + col] - r->align[row];
             if (w == 0) continue;
             const double pair = w * exp(gap / r->tau[row]) / (r->count[row] * share * (r->u[row] + LOSS_EPS));
             *ratio += pair / (double)r->batch;
@@ -251,8 +251,8 @@ static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, co
     for (int64_t row = 2 * own->first; row < 2 * (own->first + own->rows); row++) {
         ratio1 += r->row_ratio[row] / b;
         tail += (o->rho + log(r->u[row] + LOSS_EPS)) / (2 * b);
-        for (int64_t col = 0; col < r->rows; col++) {
-            const double gap = r->sim[row * r->rows + col] - r->align[row];
+        for (int64_t col = 0; col < r->cols; col++) {
+            const double gap = r->sim[row * r->cols + col] - r->align[row];
             if (weight(o, r, row, col) > 0)
                 dk1 += weight(o, r, row, col) * exp(k * gap) * gap / (r->count[row] * (r->u[row] + LOSS_EPS) * b);
         }

@@ -25,18 +25,18 @@ static row_value evaluate(const glofnd_options *o, const ref_step *r, const doub
     const int64_t d = r->dim;
     row_value v = {.positive = similarity(h + row * d, h + (row ^ 1) * d, d, o->normalize)};
     double attracted = 0, flagged = 0;
-    double *s = calloc((size_t)r->rows, sizeof *s);
+    double *s = calloc((size_t)r->cols, sizeof *s);
     if (!s) abort();
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         s[col] = similarity(h + row * d, h + col * d, d, o->normalize);
-        if (!r->flag[row * r->rows + col]) continue;
+        if (!r->flag[row * r->cols + col]) continue;
         attracted += s[col];
         flagged++;
     }
     v.align = o->action == GLOFND_ACTION_ATTRACT ? (v.positive + attracted) / (1 + flagged) : v.positive;
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        const double w = r->flag[row * r->rows + col] ? ref_flagged_weight(o) : 1;
+        const double w = r->flag[row * r->cols + col] ? ref_flagged_weight(o) : 1;
         v.count += w;
         v.sum_exp += w * exp(s[col] / tau);
         v.sum_gap += w * exp((s[col] - v.align) / tau);
@@ -49,7 +49,7 @@ double ref_objective(const glofnd_options *o, const ref_step *r, const double *h
     double sum = 0;
     for (int64_t row = 0; row < r->rows; row++) {
         const row_value v = evaluate(o, r, h, row, tau[row]);
-        const double n = (double)r->negatives, k = 1 / tau[row];
+        const double n = (double)ref_negatives(r, row), k = 1 / tau[row];
         switch (losses_of(o)) {
         case LOSS_SIMCLR:
         case LOSS_CLIP: sum += ref_softmax_part(o) * (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align); break;

@@ -97,6 +97,24 @@ static void draw_support(const scene *s, rng *g, scene_batch *out, int64_t i) {
     }
 }
 
+/* Candidates of a side; some are further embeddings of samples that may be in the batch, or of nobody known. */
+static void draw_candidates(const scene *s, int step, int side, scene_batch *out) {
+    rng g = stream(s, 6 + (uint64_t)side, (uint64_t)step);
+    const int64_t n = s->candidates[side];
+    if (n == 0) return;
+    float *rows = out->candidates[side] = array(n * s->dim, sizeof *rows);
+    int64_t *id = out->candidate_id[side] = array(n, sizeof *id);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t of = rng_below(&g, s->anchors);
+        draw_embedding(s, of, &g, rows + i * s->dim);
+        id[i] = i % 5 == 4 ? -1 : i % 5 == 3 ? s->anchors + of : of;
+    }
+    if (side == 0) out->q.negatives_a = rows, out->q.negatives_a_n = n;
+    else out->q.negatives_b = rows, out->q.negatives_b_n = n;
+    if (s->with_candidate_ids && side == 0) out->q.negatives_a_id = id;
+    if (s->with_candidate_ids && side == 1) out->q.negatives_b_id = id;
+}
+
 void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
     *out = (scene_batch){.extra = array(1, sizeof(glofnd_batch_extra)),
@@ -128,6 +146,7 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
     if (s->with_labels) out->q.label = out->label;
     if (s->with_labels) out->q.want = GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE;
     if (s->with_groups) out->q.group = out->group;
+    for (int side = 0; side < 2; side++) draw_candidates(s, step, side, out);
     out->extra->size = sizeof *out->extra;
     if (s->with_support) out->extra->support_a = out->support_a;
     if (s->with_support && !scene_two_views(s)) out->extra->support_b = out->support_b;
@@ -139,6 +158,7 @@ void scene_batch_free(scene_batch *b) {
     free(b->extra);
     free(b->support_a);
     free(b->support_b);
+    for (int side = 0; side < 2; side++) free(b->candidates[side]), free(b->candidate_id[side]);
     free(b->id);
     free(b->label);
     free(b->group);

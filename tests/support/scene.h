@@ -17,6 +17,8 @@ typedef struct scene {
     int64_t batch, dim, anchors, classes;
     int steps;
     int with_labels, with_groups, with_support;
+    int64_t candidates[2]; /* beyond the batch, of a and of b */
+    int with_candidate_ids;
     double noise;   /* spread of a class around its direction */
     double lambda0; /* not 0: anchors start at thresholds around this, visited once */
     uint64_t seed;
@@ -25,8 +27,8 @@ typedef struct scene {
 typedef struct scene_batch {
     glofnd_batch q;
     glofnd_batch_extra *extra; /* of q */
-    float *a, *b, *support_a, *support_b;
-    int64_t *id;
+    float *a, *b, *support_a, *support_b, *candidates[2];
+    int64_t *id, *candidate_id[2];
     int32_t *label, *group;
 } scene_batch;
 

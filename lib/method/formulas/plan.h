@@ -31,6 +31,13 @@ enum {
 
 /* ----- a batch, inside ----- */
 
+typedef struct gf_candidates { /* negatives beyond the batch, of one side; n 0: none */
+    const void *rows;
+    const int64_t *id; /* NULL: unknown */
+    void *grad;        /* NULL: not wanted */
+    int64_t n, stride;
+} gf_candidates;
+
 typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the part of this rank; strides are set */
     int64_t rows, cols;        /* own samples; samples of the whole batch */
     int64_t row0;              /* own samples are row0 .. row0+rows-1 of the cols */
@@ -43,6 +50,7 @@ typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the 
     const void *support_a, *support_b; /* [fnc_support][cols][dim] or NULL */
     const void *bank_a, *bank_b;       /* [cols][dim] float16 or NULL */
     int64_t a_stride, b_stride, grad_a_stride, grad_b_stride;
+    gf_candidates candidates[2]; /* of a, which two views share; of b */
     glofnd_dtype dtype, grad_dtype;
     int32_t epoch;
     uint32_t want;
@@ -57,16 +65,18 @@ typedef struct gf_shape {
     int64_t own, all;          /* rows per side: rows * per_sample, cols * per_sample */
     int64_t negatives;         /* of a row, at most */
     int64_t tile, window_cap;
-    int64_t list_cap;     /* FNC: entries of a row's list of candidates, gf_select.lists */
-    int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
-    int64_t topk, learns; /* options that need buffers */
-    int64_t rounds;       /* candidates of selections come from products of integers */
-    int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
-    int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
-    int64_t bank;         /* the same: averages of all rows */
-    int64_t components;   /* device: memory for the groups of gf_batch_components */
-    int64_t neighbours;   /* the same: nearest samples per anchor */
-    int64_t bf16;         /* the options ask for products of bf16 */
+    int64_t list_cap;      /* FNC: entries of a row's list of candidates, gf_select.lists */
+    int64_t ring, best;    /* rows of the ring; largest rank a selection asks for */
+    int64_t topk, learns;  /* options that need buffers */
+    int64_t rounds;        /* candidates of selections come from products of integers */
+    int64_t support;       /* FNC TOPK, THRESHOLD: support vectors per sample */
+    int64_t marks;         /* the same: bits of flagged pairs, gf_pad(all) per own row */
+    int64_t bank;          /* the same: averages of all rows */
+    int64_t components;    /* device: memory for the groups of gf_batch_components */
+    int64_t neighbours;    /* the same: nearest samples per anchor */
+    int64_t bf16;          /* the options ask for products of bf16 */
+    int64_t candidates[2]; /* negatives beyond the batch, of each side */
+    int64_t keyed;         /* pairs may be none because both ends are one anchor */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 
@@ -77,6 +87,7 @@ typedef struct gf_plan {
     int64_t rows, cols, dim; /* samples of this rank; of the batch; numbers of an embedding */
     int sides, per_sample;   /* 1 and 2, or 2 and 1 */
     int64_t own, all;        /* rows per side: rows * per_sample, cols * per_sample */
+    int64_t candidates[2];   /* of each side: negatives beyond the batch */
     int64_t negatives[2];    /* of a row of each side: gf_row_negatives */
     int32_t epoch;
     uint32_t want; /* GLOFND_WANT_* */
@@ -96,6 +107,7 @@ typedef struct gf_plan {
     int copies;        /* equal similarities that a row compares: with averages both rows of a sample have its one */
     int marked;        /* flags are marks, made before the sums; lambda is updated before them */
     int one_rank;      /* rows == cols */
+    int keyed;         /* pairs may be none because both ends are one anchor */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
     unsigned flags;    /* of the sums and the gradient */
     gf_learner learner;
