@@ -32,8 +32,8 @@ glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at) {
     const int length = (int)strcspn(at, "(");
     (void)cudaGetLastError(); /* else the next launch would be taken for the one that failed */
     if (e == cudaErrorMemoryAllocation)
-        return gf_fail(err, GLOFND_E_MEMORY,
-                       "out of memory on the GPU (%.*s): use a smaller batch or image size, or device=cpu", length, at);
+        return gf_fail(err, GLOFND_E_MEMORY, "out of memory on the GPU (%.*s): use a smaller batch or image size, or device=cpu",
+                       length, at);
     return gf_fail(err, GLOFND_E_DEVICE, "the GPU failed (%.*s): %s; start again, or use device=cpu", length, at,
                    cudaGetErrorString(e));
 }

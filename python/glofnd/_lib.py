@@ -42,7 +42,9 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("a", c_void_p), ("b", c_void_p), ("id", c_void_p),
         ("label", c_void_p), ("group", c_void_p), ("a_stride", c_int64), ("b_stride", c_int64), ("grad_a_stride", c_int64),
         ("grad_b_stride", c_int64), ("dtype", c_int32), ("grad_dtype", c_int32), ("epoch", c_int32), ("want", c_uint32),
-        ("tau", c_double), ("gamma", c_double), ("extra", c_void_p),
+        ("tau", c_double), ("gamma", c_double), ("extra", c_void_p), ("negatives_a", c_void_p), ("negatives_b", c_void_p),
+        ("negatives_a_n", c_int64), ("negatives_b_n", c_int64), ("negatives_a_stride", c_int64), ("negatives_b_stride", c_int64),
+        ("negatives_a_id", c_void_p), ("negatives_b_id", c_void_p), ("grad_negatives_a", c_void_p), ("grad_negatives_b", c_void_p),
     ],
     "glofnd_batch_extra": [
         ("size", c_size_t), ("support_a", c_void_p), ("support_b", c_void_p), ("bank_a", c_void_p), ("bank_b", c_void_p),

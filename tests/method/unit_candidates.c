@@ -104,6 +104,8 @@ static const choice CHOICE[] = {
     {"fnc+groups", GLOFND_DETECT_FNC, GLOFND_FNC_QUANTILE, 0, 1, 0, 0},
     {"fnc topk", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, 0, 0, 0, 0},
     {"fnc threshold", GLOFND_DETECT_FNC, GLOFND_FNC_THRESHOLD, 0, 0, 0, 0},
+    {"positive", GLOFND_DETECT_POSITIVE, 0, 0, 1, 0, 0},
+    {"positive-relative", GLOFND_DETECT_POSITIVE_RELATIVE, 0, 0, 0, 0, 0},
     {"oracle", GLOFND_DETECT_ORACLE, 0, 0, 0, 0, 0},
     {"groups", GLOFND_DETECT_GROUPS, 0, 0, 1, 0, 0},
     {"bank", GLOFND_DETECT_GLOFND, 0, GLOFND_LEARN_ADAM, 0, 1, 0},

@@ -260,7 +260,7 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
         break;
     case GLOFND_DETECT_POSITIVE:
     case GLOFND_DETECT_POSITIVE_RELATIVE: {
-        const double own = r->sim[row * r->rows + (row ^ 1)];
+        const double own = r->sim[row * r->cols + (row ^ 1)];
         const double margin = o->detector == GLOFND_DETECT_POSITIVE ? o->margin : o->margin * fabs(own);
         flag_above(r, row, r->theta[row] = own + margin);
         break;
