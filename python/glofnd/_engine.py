@@ -11,6 +11,7 @@ import ctypes
 import operator
 import os
 import threading
+import warnings
 import weakref
 from typing import Any, Callable, Iterator, Optional
 
@@ -126,6 +127,20 @@ def checked_tau(tau: Any, learned: bool) -> float:
     if learned and value > 0.0 and not LEAST_TAU <= value <= 1.0:
         raise _lib.OptionError(f"tau is {value:g}; a learned one stays within [{LEAST_TAU:g}, 1]: begin there, or use learn_tau=False")
     return value
+
+
+def scale_warning(tau: float) -> str:
+    """What to say of a temperature that looks like a logit scale; "" if it does not."""
+    if not tau > 1.0:
+        return ""
+    return (f"tau is {tau:g}. Temperatures of contrastive losses lie between 0.01 and 1, and larger ones make all pairs count the same. If this "
+            f"is a logit scale, pass its inverse: tau={1.0 / tau:.3g}")
+
+
+def warn_of_scale(options: Any) -> None:
+    text = scale_warning(float(options.tau))
+    if text:
+        warnings.warn(text, stacklevel=3)
 
 
 def checked_growth(num_samples: Any, n: int) -> int:

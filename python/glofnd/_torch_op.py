@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import itertools
 import threading
-import warnings
 import weakref
 import zlib
 from collections import deque
@@ -24,6 +23,7 @@ import torch.distributed as dist
 
 from . import _lib
 from ._engine import Engine, option_text
+from ._watch import Watch
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
@@ -36,10 +36,10 @@ _cores: "weakref.WeakValueDictionary[int, Core]" = weakref.WeakValueDictionary()
 
 
 class Remembered:
-    """A step that activation checkpointing may run a second time."""
+    """A step that activation checkpointing may run a second time. `silent`: autograd was off."""
 
-    def __init__(self, index: torch.Tensor, fingerprint: torch.Tensor, results: tuple[torch.Tensor, ...]):
-        self.index, self.fingerprint, self.results, self.recalled = index, fingerprint, results, False
+    def __init__(self, index: torch.Tensor, fingerprint: torch.Tensor, results: tuple[torch.Tensor, ...], silent: bool):
+        self.index, self.fingerprint, self.results, self.silent, self.recalled = index, fingerprint, results, silent, False
 
 
 class Core:
@@ -48,7 +48,9 @@ class Core:
     def __init__(self, n: int, dim: int, values: dict[str, Any], device: torch.device, group: Any):
         self.n, self.dim, self.values, self.group = n, dim, values, group
         self.epoch, self.want = 0, 0
-        self.unannounced: Optional[int] = 0  # samples of training steps without set_epoch(); None: it was called, or was missed aloud
+        self.unannounced: Optional[int] = 0  # samples of training steps since the epoch stands still; None: it moved, or was missed aloud
+        self.announced = False  # set_epoch() was called
+        self.watch = Watch()
         self.lock = threading.RLock()
         self.engine: Engine
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
@@ -87,15 +89,27 @@ class Core:
             self.values.update(options)
             self._fits.clear()
 
+    def announce(self, epoch: int) -> None:
+        """The epoch of the next steps. Samples are counted as long as every call has the same one."""
+        if epoch != self.epoch or not self.announced:
+            self.unannounced = None
+        elif self.unannounced is None and "epoch" not in self.watch.said:
+            self.unannounced = 0
+        self.epoch, self.announced = epoch, True
+
     def count_samples(self, rows: int) -> None:
-        """Training steps before any set_epoch(): warns once where an option counts epochs that never come."""
+        """Training steps of one epoch: warns once where an option counts epochs that never come."""
         self.unannounced = (self.unannounced or 0) + rows * self.ranks()[1]
-        name = max(("start_epoch", "update_epoch"), key=lambda x: int(self.values.get(x, 0)))
-        first = int(self.values.get(name, 0))
+        counted = {name: int(self.values.get(name, 0)) for name in ("start_epoch", "update_epoch", "lambda_warmup")}
+        counted["lambda_warmup"] += counted["update_epoch"] if counted["lambda_warmup"] else 0
+        name = max(counted, key=lambda x: counted[x])
+        first = counted[name]
         if first > self.epoch and self.unannounced >= (first + 1) * self.n:
             self.unannounced = None
-            warnings.warn(f"{first + 1} epochs of samples went by and set_epoch() was never called: the epoch is still {self.epoch}, "
-                          f"and {name}={first} is never reached. Call criterion.set_epoch(epoch) at the start of every epoch", stacklevel=2)
+            calls = "set_epoch() always had the same epoch" if self.announced else "set_epoch() was never called"
+            never = f"lambda_warmup={self.values[name]} never ends" if name == "lambda_warmup" else f"{name}={first} is never reached"
+            self.watch.warn("epoch", f"{first + 1} epochs of samples went by and {calls}: the epoch is still {self.epoch}, and {never}. Call "
+                            "criterion.set_epoch(epoch) at the start of every epoch")
 
     def ranks(self) -> tuple[int, int]:
         """(this rank, number of ranks)."""
@@ -360,11 +374,15 @@ def fingerprint(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.stack([x.sum(), y.sum(), (x * y).sum()])
 
 
-def remember(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, results: tuple[torch.Tensor, ...]) -> None:
-    """Steps that were recalled make room first."""
+def remember(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, results: tuple[torch.Tensor, ...], silent: bool) -> None:
+    """Steps that were recalled make room first. A step without autograd whose place is taken had no backward: no checkpointing."""
     for entry in [entry for entry in core.remembered if entry.recalled]:
         core.remembered.remove(entry)
-    core.remembered.append(Remembered(index.clone(), fingerprint(a, b), tuple(x.clone() for x in results)))
+    if len(core.remembered) == REMEMBERED_STEPS and core.remembered[0].silent:
+        core.watch.warn("silent", f"GloFNDLoss ran {REMEMBERED_STEPS} times in training mode under torch.no_grad() and no backward followed. Each "
+                        "call moved the thresholds and moving averages of its samples. For validation call criterion.eval() before, and "
+                        "criterion.train() after it; if the criterion is part of the model, model.eval() does both")
+    core.remembered.append(Remembered(index.clone(), fingerprint(a, b), tuple(x.clone() for x in results), silent))
 
 
 def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -376,7 +394,8 @@ def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) ->
             f"activation checkpointing, or more than {REMEMBERED_STEPS} such losses wait for their backward. A second step would "
             "move thresholds twice. Call the loss outside of the checkpointed part, or backward more often")
     now = fingerprint(a, b)
-    entry = next((entry for entry in found if torch.equal(entry.fingerprint, now)), found[0])
+    same = [entry for entry in found if torch.equal(entry.fingerprint, now)] or found[:1]
+    entry = next((entry for entry in same if not entry.recalled), same[0])  # one batch may have had several losses
     entry.recalled = True
     return tuple(x.clone() for x in entry.results)
 
@@ -452,7 +471,9 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         else:
             results = step_of_one(core, a, b, index, classes_of(labels), classes_of(groups), tau, want)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
-            remember(core, a, b, index, results)
+            remember(core, a, b, index, results, bool(flags & REMEMBER))
+        if flags & UPDATE:
+            core.watch.step(core, index, tau)
         return results
 
 

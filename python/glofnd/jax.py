@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_count, checked_epoch, checked_tau, needs_dim, own_names
+from ._engine import Engine, checked_count, checked_epoch, checked_tau, needs_dim, own_names, warn_of_scale
 from ._lib import AnchorIndexError, ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -167,6 +167,7 @@ class GloFNDLoss:
                             "tau": None if tau is None else checked_tau(tau, False), "start_epoch": start_epoch, **options})
         self._made_of = num_samples, {**values, "command_buffer": command_buffer}
         self._engine = Engine(num_samples, 0, values)  # its store is not used, nor are those of a GPU: the state comes with each call
+        warn_of_scale(self._engine.options)
         on_gpu = Engine(1, 0, {**values, "device": "cuda"}) if _has_gpu() else None
         self._target = "glofnd_step_graph" if command_buffer else "glofnd_step"
         self._phases = _Phases(self._engine)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_count, checked_epoch, checked_growth, needs_dim, own_names, stats_dict
+from ._engine import Engine, checked_count, checked_epoch, checked_growth, needs_dim, own_names, stats_dict, warn_of_scale
 from ._lib import AnchorIndexError, ArgumentError, OptionError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -108,6 +108,7 @@ class GloFND:
 
     def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
         self._engine = _engine(num_samples, dim, _values(options))
+        warn_of_scale(self._engine.options)
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike], **options: Any) -> "GloFND":

@@ -23,7 +23,7 @@ from torch import nn
 from . import _lib
 from ._cached import cached
 from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, has_tau_gradient, own_names,
-                      stats_dict)
+                      scale_warning, stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
                         readable, set_banks)
@@ -151,6 +151,7 @@ class GloFNDLoss(nn.Module):
         if learn_tau and not self._learned_tau:
             raise OptionError(f"learn_tau: loss {chosen.loss!r} has no learnable temperature; clip and fastclip have one")
         tau = checked_tau(chosen.tau, learn_tau)
+        self._core.watch.warn("tau", scale_warning(tau))
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
 
@@ -217,7 +218,7 @@ class GloFNDLoss(nn.Module):
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the next steps, from 0: start_epoch, update_epoch and lambda_warmup count by it."""
-        self._core.epoch, self._core.unannounced = checked_epoch(epoch), None
+        self._core.announce(checked_epoch(epoch))
 
     @property
     def epoch(self) -> int:
@@ -231,6 +232,7 @@ class GloFNDLoss(nn.Module):
         if "tau" in options and self.log_scale is not None:
             raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
         self._core.configure(**own_names(options))
+        self._core.watch.warn("tau", scale_warning(float(self._core.engine.options.tau)))
 
     @property
     def tau(self) -> float:
@@ -244,7 +246,9 @@ class GloFNDLoss(nn.Module):
 
         On CUDA this waits for the step; a step whose index or embeddings were wrong raises here, if no later step has done so.
         """
-        return stats_dict(self._core.stats())
+        stats = stats_dict(self._core.stats())
+        self._core.watch.read(self._core)
+        return stats
 
     # ----- state -----
 
@@ -261,6 +265,7 @@ class GloFNDLoss(nn.Module):
             index = _samples(index, self._core.n)
         ids = torch.arange(self._core.n) if index is None else index.detach().to("cpu", torch.int64).contiguous()
         columns = []
+        self._core.watch.read(self._core)
         for side in range(self._core.engine.sides):
             words = self._rows(side, ids).view(torch.float32)
             shared = self._core.engine.shared_get(side)
@@ -316,6 +321,7 @@ class GloFNDLoss(nn.Module):
         """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring, the averages."""
         core, ids = self._core, torch.arange(self._core.n)
         with core.lock, _current(core.device):
+            core.watch.read(core)
             words = torch.stack([self._rows(side, ids).view(torch.float32) for side in range(core.engine.sides)])
             state = {name: words[..., i].contiguous().view(dtype) for i, (name, dtype) in enumerate(_ROW_FIELDS)
                      if core.engine.temperatures or name not in _TEMPERATURE_FIELDS}

@@ -4,6 +4,7 @@ import copy
 import os
 import tempfile
 import unittest
+import warnings
 
 try:
     import torch
@@ -38,6 +39,20 @@ def stepped(criterion, a, b, index):
 
 @unittest.skipIf(OBSTACLE, OBSTACLE)
 class Cuda(unittest.TestCase):
+    def test_a_wrong_loop_is_named_when_the_caller_waits(self):
+        criterion = GloFNDLoss(SAMPLES, tau=0.2).cuda()
+        index = torch.arange(BATCH, device="cuda")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for seed in range(15):
+                a, b, _ = on_gpu(seed)
+                criterion(a, b, index).backward()
+            self.assertEqual([str(x.message) for x in seen], [])
+            criterion.stats()
+            criterion.stats()
+        self.assertEqual(len(seen), 1)
+        self.assertIn("in every step", str(seen[0].message))
+
     def test_numbers_of_the_cpu(self):
         for loss in LOSSES:
             for options in ({}, {"detector": "single"}, {"detector": "fnc"}, {"action": "attract"},

@@ -22,6 +22,7 @@ class Examples(unittest.TestCase):
                                   env=environment, capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         self.assertIn(expected, done.stdout)
+        self.assertNotRegex(done.stderr, r"glofnd/_\w+\.py:\d+: \w*Warning")  # an example is a right loop
 
     def test_simclr(self):
         self.run_example("simclr.py", "--samples 64 --epochs 3 --batch 32", ["torch"], "epoch 2  loss")

@@ -10,6 +10,7 @@ losses none 12 > none.txt
 [ "$(wc -l < none.txt)" -eq 12 ] || fail "12 steps before the start"
 for flags in "--detector glofnd" "--detector glofnd --learner ring --ring-rows 64" "--detector single" "--detector fnc" \
     "--detector fnc --fnc-rule topk" "--detector oracle" "--detector components" "--detector glofnd --lambda-warmup 1" \
+    "--detector positive --margin -0.3" \
     "--detector glofnd --compat official --lambda-init one"; do
     run=$(echo "$flags" | tr -cd 'a-z0-9')
     case $flags in *official*) compat="--compat official" ;; *) compat= ;; esac
@@ -47,5 +48,8 @@ none='"flagged": 0\.0, "precision": null, "recall": null, "f1": null'
     fail "precision of nothing: $(grep -o '"flagged.*f1": [^,]*' nothing/log.jsonl)"
 small --epochs 1 --detector none --out bare
 wants "no detector" 0 "no detector"
+# A logit scale is no temperature.
+small --epochs 1 --detector none --tau 14.3 --out scale
+wants "tau above 1" 0 "note: tau is above 1"
 grep -qi "lambda\|flag" err && fail "a run without a detector speaks of lambda"
 exit 0

@@ -125,6 +125,8 @@ const char *gf_idle_option(const gf_config *c, int k) {
          "neighbour_weight, neighbour_share and neighbour_rows have no effect without neighbours"},
         {o->lambda_decay > 0.0 && o->learner == GLOFND_LEARN_RING, "lambda_decay has no effect with learner = ring"},
         {o->margin != 0.1 && !gf_flags_by_positive(o), "margin has no effect without detector = positive or positive-relative"},
+        {o->tau > 1.0,
+         "tau is above 1: temperatures of contrastive losses lie between 0.01 and 1; that of a logit scale is 1/scale"},
         {o->fnc_support > 0 && o->detector != GLOFND_DETECT_FNC, "fnc_support has no effect without detector = fnc"},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
