@@ -388,7 +388,7 @@ static glofnd_status record_set(gf_error *err, const zeroshot_set *s) {
     return gf_eval_writer_close(&log);
 }
 
-/* The columns of the paper's table: all datasets, those of retrieval, ImageNet and its variants. */
+/* The columns of the paper's table: all datasets; retrieval, which DataComp counts WinoGAViL to; ImageNet and its variants. */
 enum { ALL_SETS, RETRIEVAL_SETS, IMAGENET_SETS, GROUPS };
 static const char *const group_keys[GROUPS] = {"score", "retrieval", "imagenet"};
 static const char *const group_titles[GROUPS] = {"average", "of retrieval", "of ImageNets"};
@@ -399,8 +399,9 @@ static int mean_score(const zeroshot_job *j, int group, double *mean) {
     int n = 0;
     for (int i = 0; i < j->sets; i++) {
         const zeroshot_set *s = &j->set[i];
-        const int imagenet = strncasecmp(s->data.name, "imagenet", 8) == 0 || strcasecmp(s->data.name, "objectnet") == 0;
-        if (group == ALL_SETS || (group == RETRIEVAL_SETS ? s->retrieval : imagenet && !s->retrieval)) sum += score_of(s), n++;
+        const int imagenet = strncasecmp(s->data.name, "imagenet", 8) == 0 || strcasecmp(s->data.name, "objectnet") == 0,
+                  retrieval = s->retrieval || s->scoring == GF_SCORE_JACCARD;
+        if (group == ALL_SETS || (group == RETRIEVAL_SETS ? retrieval : imagenet && !retrieval)) sum += score_of(s), n++;
     }
     *mean = sum / n;
     return n > 1 && (group == ALL_SETS || n < j->sets);

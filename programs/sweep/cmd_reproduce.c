@@ -21,10 +21,11 @@ enum { PAPER_ROWS = 8, PAPER_COLUMNS = 10, PAPER_EVALS = 2 };
 typedef struct paper_column {
     const char *title;
     const char *event, *part; /* texts in the name of the figure */
+    int average;              /* 1: the paper prints the gain over the base with it */
 } paper_column;
 
 typedef struct paper_row {
-    const char *title, *preset;
+    const char *title, *preset;                                       /* preset NULL: the first run's initial weights */
     double mean[PAPER_COLUMNS], std[PAPER_COLUMNS], p[PAPER_COLUMNS]; /* 0: not printed */
 } paper_row;
 
@@ -34,6 +35,7 @@ typedef struct paper_table {
     const char *set[3];            /* KEY=VALUE, with ROOT */
     const char *eval[PAPER_EVALS]; /* arguments of `glofnd eval`, with ROOT */
     const char *needs;             /* below ROOT, for people */
+    const char *note;              /* what to know of the printed numbers; NULL: nothing */
     paper_column column[PAPER_COLUMNS];
     paper_row row[PAPER_ROWS];
     int base[PAPER_ROWS]; /* row whose seeds are paired with this one's in the test */
@@ -44,7 +46,7 @@ typedef struct paper_table {
 #define SHARES                                                                                               \
     {"100 %", "linear", " 100 % top-1"}, {"10 %", "linear", " 10 % top-1"}, {"1 %", "linear", " 1 % top-1"}, \
         {"0.1 %", "linear", " 0.1 % top-1"}, {                                                               \
-        "average", "linear", " mean top-1"                                                                   \
+        "average", "linear", " mean top-1", 1                                                                \
     }
 #define FLAGS                                                                                                \
     {"FN precision", "last epoch", "precision per anchor"}, {"recall", "last epoch", "recall per anchor"}, { \
@@ -69,7 +71,7 @@ static const paper_table tables[] = {
      .needs = "imagenet, and the unpacked downloads in cifar10, cifar100, food-101, caltech-101, cars, dtd, pets, flowers",
      .column = {{"CIFAR10", "transfer", " CIFAR10 "}, {"CIFAR100", "transfer", " CIFAR100 "}, {"Food101", "transfer", " Food101 "},
                 {"Caltech101", "transfer", " Caltech101 "}, {"Cars", "transfer", " Cars "}, {"DTD", "transfer", " DTD "},
-                {"Pets", "transfer", " Pets "}, {"Flowers", "transfer", " Flowers "}, {"average", "transfer", "paper mean"}},
+                {"Pets", "transfer", " Pets "}, {"Flowers", "transfer", " Flowers "}, {"average", "transfer", "paper mean", 1}},
      .row = {{"SogCLR", "imagenet100-sogclr", {82.46, 60.2, 59.66, 77.73, 25.99, 57.80, 60.63, 76.91, 62.67},
               {0.36, 0.22, 0.2, 0.17, 0.64, 0.30, 0.34, 0.33}, {0}},
              {"+ FNC", "imagenet100-sogclr-fnc", {82.77, 60.96, 59.82, 78.34, 26.28, 58.60, 61.67, 78.77, 63.40},
@@ -95,20 +97,23 @@ static const paper_table tables[] = {
              {"+ GloFND", "imagenet100-simclr-glofnd", {77.14, 73.66, 66.50, 35.58, 63.22}, {0}, {0}}}},
     {.name = "finetune", .summary = "appendix: OpenAI's ResNet-50 fine-tuned on CC3M, retrieval on its validation set",
      .data = "wds:ROOT/cc3m/*.tar", .set = {CC3M, "init=ROOT/RN50.safetensors"},
-     .eval = {"retrieval --data wds:ROOT/cc3m-val/*.tar"},
+     .eval = {"retrieval --data wds:ROOT/cc3m-val/*.tar", "retrieval --untrained --data wds:ROOT/cc3m-val/*.tar"},
      .needs = "cc3m/*.tar, cc3m-val/*.tar, bpe_simple_vocab_16e6.txt.gz, RN50.safetensors",
      .column = {{"IR@1", "retrieval", "IR@1 %"}, {"IR@5", "retrieval", "IR@5 %"}, {"IR@10", "retrieval", "IR@10 %"},
-                {"IR average", "retrieval", "IR average"}, {"TR@1", "retrieval", "TR@1 %"}, {"TR@5", "retrieval", "TR@5 %"},
-                {"TR@10", "retrieval", "TR@10 %"}, {"TR average", "retrieval", "TR average"}},
-     .row = {{"SogCLR", "clip-rn50-finetune-sogclr", {36.07, 58.94, 67.22, 54.08, 35.76, 59.19, 67.44, 54.13}, {0}, {0}},
+                {"IR average", "retrieval", "IR average", 1}, {"TR@1", "retrieval", "TR@1 %"}, {"TR@5", "retrieval", "TR@5 %"},
+                {"TR@10", "retrieval", "TR@10 %"}, {"TR average", "retrieval", "TR average", 1}},
+     .row = {{"Base", NULL, {27.58, 48.17, 57.53, 44.43, 26.30, 48.14, 57.69, 44.04}, {0}, {0}},
+             {"SogCLR", "clip-rn50-finetune-sogclr", {36.07, 58.94, 67.22, 54.08, 35.76, 59.19, 67.44, 54.13}, {0}, {0}},
              {"+ FNC", "clip-rn50-finetune-fnc", {33.69, 58.01, 67.51, 53.07, 33.61, 57.95, 67.53, 53.03}, {0}, {0}},
-             {"+ GloFND", "clip-rn50-finetune", {36.52, 59.44, 68.02, 54.66, 35.71, 59.27, 67.97, 54.32}, {0}, {0}}}},
+             {"+ GloFND", "clip-rn50-finetune", {36.52, 59.44, 68.02, 54.66, 35.71, 59.27, 67.97, 54.32}, {0}, {0}}},
+     .base = {0, 1, 1, 1}, .note = "The paper's row \"SogCLR\" is called GloFND there, above \"+ FNC\" and a second GloFND; we read it as SogCLR."},
     {.name = "single", .summary = "figure: no detector, FNC, a single threshold, GloFND on ImageNet-100",
      .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet: ImageNet as it is unpacked, or train and val with folders of classes", .column = {SHARES, FLAGS},
      .row = {{"SogCLR", "imagenet100-sogclr", {76.55, 72.24, 62.92, 34.94, 61.66}, {0.09, 0.14, 0.34, 0.60}, {0}},
              {"+ FNC", "imagenet100-sogclr-fnc", {77.12, 72.89, 64.29, 36.11, 62.60}, {0.14, 0.25, 0.34, 0.70}, {0}},
-             {"+ single", "imagenet100-sogclr-single", {0}, {0}, {0}},
-             {"+ GloFND", "imagenet100-sogclr-glofnd", {77.59, 73.36, 65.09, 37.38, 63.36}, {0.03, 0.15, 0.49, 0.97}, {0}}}},
+             {"+ single", "imagenet100-sogclr-single", {77.07, 72.85, 64.14, 36.21, 62.57}, {0}, {0}},
+             {"+ GloFND", "imagenet100-sogclr-glofnd", {77.59, 73.36, 65.09, 37.38, 63.36}, {0.03, 0.15, 0.49, 0.97}, {0}}},
+     .note = "The paper prints no numbers for \"+ single\"; these are the heights of the bars in its figure."},
     {.name = "cifar100", .summary = "not in the paper: its recipe on CIFAR-100 with ResNet-18",
      .data = "cifar100:ROOT/cifar100", .eval = {LINEAR, "knn"}, .needs = "cifar100: the unpacked download",
      .column = {SHARES, {"kNN", "knn", "top-1"}, FLAGS},
@@ -121,6 +126,10 @@ static const paper_table tables[] = {
              {"+ single", "cifar10-sogclr-single", {0}, {0}, {0}}, {"+ GloFND", "cifar10-sogclr-glofnd", {0}, {0}, {0}}}},
 };
 /* clang-format on */
+
+static const char other_classes[] =
+    "The classes are CMC's list of 100 (configs/imagenet100.txt). The paper's are another choice, of SogCLR's repository:\n"
+    "so its numbers are no target to the last point. configs/README.md says how to train on the paper's list.";
 
 enum { TABLES = sizeof tables / sizeof *tables };
 
@@ -138,7 +147,8 @@ static const gf_option rows[] = {
     CLI_STRING(reproduce_flags, out, "out", "DIR", "folder of the runs; default: reproduce-TABLE"),
     CLI_STRING_OR(reproduce_flags, seeds, "seeds", "1,2,3", "1,2,3", "a run of each row and seed"),
     CLI_STRING(reproduce_flags, data, "data", "SPEC", "other data to train on than the table's"),
-    CLI_STRINGS(reproduce_flags, set, "set", "KEY=VALUE", "a key of all configurations, such as device=cuda; may be repeated"),
+    CLI_STRINGS(reproduce_flags, set, "set", "KEY=VALUE",
+                "a key of all configurations, such as device=cuda; PRESET:KEY=VALUE: of a row's; may be repeated"),
     CLI_STRINGS(reproduce_flags, eval, "eval", "\"WHAT FLAGS\"", "other evaluations than the table's; may be repeated"),
     CLI_STRING_OR(reproduce_flags, jobs, "jobs", "N", "1", "runs at a time, sharing the processors"),
     CLI_SWITCH(reproduce_flags, share, "share",
@@ -232,9 +242,9 @@ static glofnd_status make_plan(gf_error *err, const paper_table *t, const reprod
     TRY(sweep_set(err, p, "jobs", f->jobs, NULL));
     TRY(sweep_set(err, p, "share", f->share ? "1" : "0", NULL));
     char presets[PAPER_ROWS * 64] = "config=";
-    for (int i = 0; i < PAPER_ROWS && t->row[i].title; i++) {
+    for (int i = 0, n = 0; i < PAPER_ROWS && t->row[i].title; i++) {
         const size_t used = strlen(presets);
-        snprintf(presets + used, sizeof presets - used, "%s%s", i ? "," : "", t->row[i].preset);
+        if (t->row[i].preset) snprintf(presets + used, sizeof presets - used, "%s%s", n++ ? "," : "", t->row[i].preset);
     }
     TRY(sweep_set(err, p, "vary", presets, NULL));
     TRY(f->data ? sweep_set(err, p, "data", f->data, NULL) : add_text(err, p, "data", t->data, root, ""));
@@ -254,28 +264,64 @@ typedef struct row_runs {
     int group;              /* of the row; -1: no run */
 } row_runs;
 
+static int is_row(const paper_table *t, int i) { return i < PAPER_ROWS && t->row[i].title; }
+static int is_column(const paper_table *t, int c) { return c < PAPER_COLUMNS && t->column[c].title; }
+
+/* The runs of a row, one for each seed. */
+static const sweep_run *runs_of(const paper_table *t, int row, const sweep_plan *p, const sweep_run *run) {
+    for (int i = 0; i < row; i++) run += t->row[i].preset ? p->seeds.count : 0;
+    return run;
+}
+
 /* Runs of rows `base` and `row` that are finished; the first group is that of the base. */
-static glofnd_status read_row(gf_error *err, const sweep_plan *p, const sweep_run *run, int base, int row, row_runs *out) {
+static glofnd_status read_row(gf_error *err, const paper_table *t, int row, const sweep_plan *p, const sweep_run *run,
+                              row_runs *out) {
     const char *paths[GF_COMPARE_RUNS_MAX];
-    const int seeds = p->seeds.count;
-    int n = 0, own = 0;
-    for (int s = 0; s < seeds && base != row; s++)
-        if (run[base * seeds + s].finished) paths[n++] = run[base * seeds + s].path;
-    for (int s = 0; s < seeds; s++)
-        if (run[row * seeds + s].finished) paths[n++] = run[row * seeds + s].path, own++;
+    const sweep_run *base = runs_of(t, t->base[row], p, run), *own = runs_of(t, row, p, run);
+    int n = 0, finished = 0;
+    for (int s = 0; s < p->seeds.count && base != own; s++)
+        if (base[s].finished) paths[n++] = base[s].path;
+    for (int s = 0; s < p->seeds.count; s++)
+        if (own[s].finished) paths[n++] = own[s].path, finished++;
     *out = (row_runs){.group = -1};
-    if (!own) return GLOFND_OK;
+    if (!finished) return GLOFND_OK;
     TRY(gf_compare_read(err, paths, n, &out->compared));
     gf_compare_select(&out->compared, NULL, 1);
     out->group = out->compared.run[n - 1].group;
     return GLOFND_OK;
 }
 
+/* Fills the cells of the columns with what the first finished run was before training; they stay empty if no run has it. */
+static glofnd_status read_untrained(gf_error *err, const paper_table *t, const sweep_plan *p, const sweep_run *run,
+                                    gf_cell *cell) {
+    gf_run_eval log = {0};
+    int first = 0;
+    const int count = (int)(runs_of(t, PAPER_ROWS, p, run) - run);
+    while (first < count && !run[first].finished) first++;
+    if (first == count) return GLOFND_OK;
+    TRY(gf_run_eval_read(err, run[first].path, &log));
+    for (int i = 0; i < log.count; i++) {
+        const gf_eval_line *e = &log.line[i];
+        int keys;
+        const gf_eval_key *key = gf_eval_keys(e->event, &keys);
+        for (int c = 0; e->untrained && is_column(t, c) && strcmp(e->event, t->column[c].event) == 0; c++)
+            for (int k = 0; k < keys; k++)
+                if (key[k].title && strstr(key[k].title, t->column[c].part))
+                    cell[c] = (gf_cell){.n = 1, .mean = key[k].factor * e->value[k], .p = NAN};
+    }
+    gf_run_eval_free(&log);
+    return GLOFND_OK;
+}
+
 /* The paper's tables have 0 where nothing is printed. */
 static double printed(double x) { return x > 0.0 ? x : NAN; }
 
-static void add_number(gf_table *t, double mean, double std) {
-    if (isfinite(mean) && isfinite(std)) gf_table_add(t, "%.2f (%.2f)", mean, std);
+/* As the paper: mean (std), or an average with its gain. */
+static void add_number(gf_table *t, double mean, double std, double gain) {
+    char text[2][32] = {"", ""};
+    if (isfinite(std)) snprintf(text[0], sizeof text[0], " (%.2f)", std);
+    if (isfinite(gain)) snprintf(text[1], sizeof text[1], " (%+.2f)", gain);
+    if (isfinite(mean)) gf_table_add(t, "%.2f%s%s", mean, text[0], text[1]);
     else gf_table_number(t, mean, 2);
 }
 
@@ -285,31 +331,41 @@ static void add_p(gf_table *t, double p) {
     else gf_table_add(t, "%.3f", p);
 }
 
-static void add_lines(gf_table *t, const paper_table *table, int row, const row_runs *x) {
-    const paper_row *r = &table->row[row];
-    const int tested = table->base[row] != row && x->group > 0;
+static glofnd_status add_lines(gf_error *err, gf_table *t, const paper_table *table, int row, const sweep_plan *p,
+                               const sweep_run *run) {
+    const paper_row *r = &table->row[row], *base = &table->row[table->base[row]];
     gf_cell cell[PAPER_COLUMNS];
+    double gain[PAPER_COLUMNS];
+    row_runs x = {.group = -1};
     int prints = 0;
-    gf_table_add(t, "%s", r->title);
-    for (int c = 0; c < PAPER_COLUMNS && table->column[c].title; c++) {
+    for (int c = 0; c < PAPER_COLUMNS; c++) cell[c] = (gf_cell){.mean = NAN, .p = NAN}, gain[c] = NAN;
+    TRY(r->preset ? read_row(err, table, row, p, run, &x) : read_untrained(err, table, p, run, cell));
+    const gf_comparison *runs = &x.compared;
+    const int tested = base != r && x.group > 0;
+    for (int c = 0; is_column(table, c); c++) {
         const paper_column *column = &table->column[c];
-        const gf_comparison *runs = &x->compared;
         int m = 0; /* the figure of the column */
-        while (x->group >= 0 && m < runs->metrics &&
+        while (x.group >= 0 && m < runs->metrics &&
                !(gf_metric_has(&runs->metric[m], column->event) && gf_metric_has(&runs->metric[m], column->part) &&
                  !gf_metric_has(&runs->metric[m], "validation")))
             m++;
-        cell[c] = x->group < 0 || m == runs->metrics ? (gf_cell){.mean = NAN, .p = NAN} : gf_compare_cell(runs, x->group, m);
-        add_number(t, cell[c].n ? cell[c].mean : NAN, cell[c].n > 1 ? cell[c].std : NAN);
+        if (x.group >= 0 && m < runs->metrics) cell[c] = gf_compare_cell(runs, x.group, m);
+        if (tested && m < runs->metrics && column->average) gain[c] = cell[c].mean - gf_compare_cell(runs, 0, m).mean;
         prints |= r->mean[c] > 0.0;
     }
+    gf_compare_free(&x.compared);
+    gf_table_add(t, "%s", r->title);
+    for (int c = 0; is_column(table, c); c++)
+        add_number(t, cell[c].n ? cell[c].mean : NAN, cell[c].n > 1 ? cell[c].std : NAN, cell[c].n ? gain[c] : NAN);
     if (tested) gf_table_add(t, "  p");
-    for (int c = 0; tested && c < PAPER_COLUMNS && table->column[c].title; c++) add_p(t, cell[c].p);
+    for (int c = 0; tested && is_column(table, c); c++) add_p(t, cell[c].p);
     if (prints) gf_table_add(t, "  paper");
-    for (int c = 0; prints && c < PAPER_COLUMNS && table->column[c].title; c++)
-        add_number(t, printed(r->mean[c]), printed(r->std[c]));
+    for (int c = 0; prints && is_column(table, c); c++)
+        add_number(t, printed(r->mean[c]), printed(r->std[c]),
+                   base != r && table->column[c].average ? r->mean[c] - base->mean[c] : NAN);
     if (r->p[0] > 0.0) gf_table_add(t, "  paper's p");
-    for (int c = 0; r->p[0] > 0.0 && c < PAPER_COLUMNS && table->column[c].title; c++) add_p(t, printed(r->p[c]));
+    for (int c = 0; r->p[0] > 0.0 && is_column(table, c); c++) add_p(t, printed(r->p[c]));
+    return GLOFND_OK;
 }
 
 static glofnd_status print_table(gf_error *err, const sweep_plan *p, const sweep_run *run, int count, void *user) {
@@ -317,22 +373,21 @@ static glofnd_status print_table(gf_error *err, const sweep_plan *p, const sweep
     gf_table t = {.columns = 1};
     gf_text text = {0};
     glofnd_status status = GLOFND_OK;
-    while (t.columns <= PAPER_COLUMNS && table->column[t.columns - 1].title) t.columns++;
+    while (is_column(table, t.columns - 1)) t.columns++;
     gf_table_add(&t, "%s", table->name);
-    for (int c = 0; c + 1 < t.columns; c++) gf_table_add(&t, "%s", table->column[c].title);
-    for (int i = 0; i * p->seeds.count < count && status == GLOFND_OK; i++) {
-        row_runs x;
-        status = read_row(err, p, run, table->base[i], i, &x);
-        if (status == GLOFND_OK) add_lines(&t, table, i, &x);
-        gf_compare_free(&x.compared);
-    }
+    for (int c = 0; is_column(table, c); c++) gf_table_add(&t, "%s", table->column[c].title);
+    for (int i = 0; is_row(table, i) && status == GLOFND_OK; i++) status = add_lines(err, &t, table, i, p, run);
     if (status == GLOFND_OK) {
-        gf_print(stdout,
-                 "%s\nmean (std) over %d seed%s; p: paired t-test by seed, one-sided, better than the first row of its block\n\n",
-                 table->summary, p->seeds.count, p->seeds.count == 1 ? "" : "s");
+        gf_print(
+            stdout,
+            "%s\nmean (std) over %d seed%s, averages with the gain over the first row of the block; p: paired t-test by seed, "
+            "one-sided, better than that row\n\n",
+            table->summary, p->seeds.count, p->seeds.count == 1 ? "" : "s");
         gf_table_text(&text, &t, 1);
         if (text.at) gf_print_lines(stdout, text.at);
         if (text.at) gf_print(stdout, "\n");
+        if (count && strstr(run[0].config.data, "imagenet100.txt")) gf_print(stdout, "%s\n", other_classes);
+        if (table->note) gf_print(stdout, "%s\n", table->note);
     }
     gf_text_free(&text);
     gf_table_free(&t);

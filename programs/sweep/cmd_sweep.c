@@ -94,6 +94,12 @@ static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list
     return keep_text(err, p, text, strlen(text), &list[(*count)++]);
 }
 
+/* Bytes of "PRESET:" in a setting "PRESET:KEY=VALUE", which counts for the runs of one configuration; 0: it counts for all. */
+static size_t preset_part(const char *pair) {
+    const size_t n = strcspn(pair, ":=");
+    return pair[n] == ':' ? n + 1 : 0;
+}
+
 /* "KEY=VALUE" for all runs: what an earlier file varies of that key does not count. */
 static glofnd_status take_set(gf_error *err, sweep_plan *p, const char *pair) {
     char key[64];
@@ -113,7 +119,8 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
          * is run. */
         char command_key[64];
         int in_method;
-        snprintf(command_key, sizeof command_key, "%.*s", (int)strcspn(value, "="), value);
+        const char *pair_of = value + (strcmp(key, "set") == 0 ? preset_part(value) : 0);
+        snprintf(command_key, sizeof command_key, "%.*s", (int)strcspn(pair_of, "="), pair_of);
         const gf_option *o = gf_config_find(trimmed(command_key), &in_method);
         FAIL_IF(err, o && strcmp(o->key, "on_epoch") == 0, GLOFND_E_OPTION,
                 "a file may not name a command to run; give it on the command line: --set on_epoch=COMMAND");
@@ -200,6 +207,15 @@ static glofnd_status read_line(gf_error *err, void *user, char *line, int number
 /* 1: the values of this axis are configurations: presets or files, read before all other keys. */
 static int is_config(const sweep_axis *a) { return strcmp(a->key, "config") == 0; }
 
+/* Setting i as "KEY=VALUE", if it counts for this run; NULL: it is of another configuration. */
+static const char *setting_for(const sweep_plan *p, const sweep_run *r, int i) {
+    const size_t n = preset_part(p->set[i]);
+    for (int a = 0; n && a < p->vary_count; a++)
+        if (is_config(&p->vary[a]) && strlen(r->value[a]) == n - 1 && strncmp(r->value[a], p->set[i], n - 1) == 0)
+            return p->set[i] + n;
+    return n ? NULL : p->set[i];
+}
+
 static size_t add_part(char *name, size_t used, size_t capacity, const char *key, const char *value) {
     if (used >= capacity) return used;
     const int n = snprintf(name + used, capacity - used, "%s%s-%.48s", used ? "_" : "", key, value);
@@ -228,8 +244,9 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
             TRY(gf_config_read(err, &r->config, path));
         }
     for (int i = 0; i < p->set_count; i++) {
-        const char *pair = p->set[i];
+        const char *pair = setting_for(p, r, i);
         char pair_key[64];
+        if (!pair) continue;
         const char *equals = strchr(pair, '=');
         FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof pair_key, GLOFND_E_OPTION, "set takes KEY=VALUE, not \"%.60s\"",
                 pair);
@@ -274,6 +291,14 @@ static glofnd_status make_runs(gf_error *err, const sweep_plan *p, sweep_run **r
                                  "two runs of the grid would have the name %s: a value is repeated, or equals another in its "
                                  "first 48 characters; a comma that is part of a value is written \\,",
                                  r[i].name);
+    }
+    for (int i = 0; i < p->set_count && status == GLOFND_OK; i++) {
+        int used = 0;
+        for (int k = 0; k < n; k++) used |= setting_for(p, &r[k], i) != NULL;
+        if (!used)
+            status =
+                gf_fail(err, GLOFND_E_OPTION, "set %s: no run has the configuration \"%.*s\"; PRESET: is one of those that vary",
+                        p->set[i], (int)preset_part(p->set[i]) - 1, p->set[i]);
     }
     if (status != GLOFND_OK) free(r);
     else *runs = r, *count = (int)n;
@@ -367,7 +392,8 @@ static void make_pretrain_command(command *w, const sweep_plan *p, const sweep_r
     for (int i = 0; i < p->config_count; i++) add_word(w, "--config=", p->config[i]);
     for (int a = 0; a < p->vary_count; a++)
         if (is_config(&p->vary[a])) add_word(w, "--config=", r->value[a]);
-    for (int i = 0; i < p->set_count; i++) add_word(w, "--set=", p->set[i]);
+    for (int i = 0; i < p->set_count; i++)
+        if (setting_for(p, r, i)) add_word(w, "--set=", setting_for(p, r, i));
     for (int a = 0; a < p->vary_count; a++) {
         if (is_config(&p->vary[a])) continue;
         snprintf(pair, sizeof pair, "--set=%s=%s", p->vary[a].key, r->value[a]);
@@ -1146,7 +1172,8 @@ static const gf_option rows[] = {
             "a key of the configuration and its values, \\, for a comma in one; repeated for other keys;\n"
             "                           config=a,b: files or presets"),
     SETTING("seeds", "1,2,3", "1", "a run of each"),
-    SETTING("set", "KEY=VALUE", NULL, "a key of the configuration for all runs; may be repeated"),
+    SETTING("set", "KEY=VALUE", NULL,
+            "a key of the configuration for all runs, PRESET:KEY=VALUE for those of a preset that varies; may be repeated"),
     SETTING("data", "SPEC", NULL, "the same as --set data=SPEC"),
     SETTING("eval", "\"WHAT FLAGS\"", NULL,
             "a call of `glofnd eval` for every run: knn, \"linear --fractions 100,10\"; may be repeated"),

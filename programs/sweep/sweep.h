@@ -22,7 +22,7 @@ typedef struct sweep_plan {
     const char *out, *choose; /* folder; text in the name of the figure that chooses, or NULL */
     const char *config[SWEEP_CONFIG_MAX];
     sweep_axis vary[SWEEP_VARY_MAX], seeds;
-    const char *set[SWEEP_SET_MAX];   /* "key=value" */
+    const char *set[SWEEP_SET_MAX];   /* "key=value", or "preset:key=value" for the runs of one configuration */
     const char *eval[SWEEP_EVAL_MAX]; /* "linear --fractions 100,10": arguments of `glofnd eval` */
     int config_count, vary_count, set_count, eval_count;
     int source;        /* counts the files that settings come from, then the command line: a later one wins */

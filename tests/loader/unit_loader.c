@@ -97,6 +97,21 @@ TEST_WITH(test_once, flaky_heal, NULL) {
     gf_loader_free(l);
 }
 
+/* Centre crops of images that have the size of a view are these images, whatever other images are scaled to. */
+TEST_WITH(test_native_images_stay, flaky_heal, NULL) {
+    enum { SIDE = 20, PIXELS = 3 * SIDE * SIDE }; /* as flaky_shapes */
+    gf_loader_spec spec = flaky_spec(1);
+    spec.views = 0;
+    spec.augment = gf_augment_pretrain(SIDE);
+    gf_loader *cropped = flaky_loader(&spec);
+    spec.resize = (SIDE * 8 + 3) / 7;
+    gf_loader *scaled = flaky_loader(&spec);
+    const gf_batch a = flaky_next(cropped), b = flaky_next(scaled);
+    assert_memory_equal(a.view[0], b.view[0], (size_t)(BATCH * PIXELS) * sizeof *a.view[0]);
+    gf_loader_free(cropped);
+    gf_loader_free(scaled);
+}
+
 /* A batch larger than the data is short where order matters. */
 TEST_WITH(test_one_short_batch, flaky_heal, NULL) {
     gf_loader_spec spec = flaky_spec(2);

@@ -76,7 +76,7 @@ for page in $pages; do
     done
     # Lines of commands: continued lines joined; from `glofnd VERB` to a comment, a pipe or the next command.
     sed -e ':a' -e '/\\$/N; s/\\\n//; ta' $page | grep -oE '(^|[ /`])glofnd [a-z]+( [^#|;`]*)?' |
-        sed 's/^[^g]*glofnd //' > "$scratch/commands"
+        sed -e 's/^[^g]*glofnd //' -e 's/--eval "[^"]*"/--eval/g' > "$scratch/commands"      # --eval "WHAT FLAGS"
     while read -r verb what rest; do
         if ! echo "$verbs" | grep -qx -- "$verb"; then          # prose, or a command?
             grep -q "glofnd $verb [A-Z[-]" $page && wrong "$page: no glofnd $verb"

@@ -16,6 +16,21 @@ head -c 128 labels.npy | grep -aq "'<i4'.*(64,)" || fail "header of labels.npy"
 cmp -s a.npy b.npy || fail "two equal calls differ"
 cmp -s a.npy c.npy && fail "the untrained network gives the trained one's features"
 
+# Images of the network's size stay as they are, in folders, too, and next to images of other sizes.
+expect 0 "samples written" "$glofnd" data export $data --folder --out same
+expect 0 "samples written" "$glofnd" data export shapes:n=8,classes=2,size=24,seed=4 --folder --out larger
+(cd same && find . -name '*.png' | sort) > names
+{ sed 's:^:same/:' names; find larger -name '*.png' | sort; } > mixed.txt
+sed 's:^:same/:' names > plain.txt
+for list in plain mixed; do expect 0 "features" "$glofnd" embed run --data list:$list.txt --out $list.npy; done
+expect 0 "64 x 64 features" "$glofnd" embed run --data folder:same --out folder.npy
+rows() { tail -c +129 "$1" | head -c $((64 * 64 * 4)); }
+sorted() { rows "$1" | od -An -v -tx4 -w256 | sort; }
+sorted a.npy > a.rows
+for list in folder plain mixed; do
+    sorted $list.npy | cmp -s - a.rows || fail "$list: images of the network's size are changed"
+done
+
 # Without model.safetensors the newest checkpoint serves, with the same weights.
 mv run/model.safetensors kept
 expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out d.npy

@@ -76,6 +76,13 @@ grep -q "^winogavil  *12 .* 2  jaccard " out || fail "the row of WinoGAViL"
 grep -q '"event": "associations".*"instances": 2, "images": 12, "jaccard": ' run/eval.jsonl || fail "its record"
 expect 0 "jaccard" "$glofnd" eval zeroshot run --data winogavil:suite/winogavil
 
+# The paper's column "Retrieval" is the mean of Flickr, MSCOCO and WinoGAViL, as DataComp groups them.
+"$glofnd" data export shapes:n=20,classes=4,size=16,seed=5 --out pairs > out 2> err || fail "export of captions"
+for name in flickr_1k_test mscoco_2014_5k_test; do cp -r pairs "suite/wds_retrieval-${name}_image_text_retrieval_test"; done
+expect 0 "of retrieval" "$glofnd" eval zeroshot run --datacomp suite
+awk '$1 == "flickr30k" || $1 == "coco" || $1 == "winogavil" { sum += $6; n++ } /^of retrieval/ { mean = $3 }
+    END { if (n != 3 || mean - sum / 3 > 0.01 || sum / 3 - mean > 0.01) exit 1 }' out || fail "retrieval is the mean of three sets"
+
 # WordNet ids are no names.
 mkdir -p ids/n01440764 ids/n01443537
 "$glofnd" data export shapes:n=4,classes=2,size=16 --folder --out png > out 2> err || fail "export"

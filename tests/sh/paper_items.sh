@@ -78,11 +78,27 @@ done
 
 "$glofnd" data export shapes:n=32,classes=4,size=16,seed=3 --out "$root/cc3m" > out 2> err || fail "export of captions"
 cp -r "$root/cc3m" "$root/cc3m-val"
+# DataComp's 38 tasks: each is the same 16 images with class, caption and group. WinoGAViL is a table.
 task=$root/datacomp/wds_vtab-pets_test
-mkdir -p "$task/test"
-cp "$root"/cc3m/*.tar "$task/test/0.tar"
-cp "$root/cc3m/classnames.txt" "$task/"
+mkdir -p "$task/test" unpacked
+"$glofnd" data export shapes:n=16,classes=4,size=16,seed=5 --out pairs > out 2> err || fail "export of a task"
+(cd unpacked && for shard in ../pairs/*.tar; do tar xf "$shard"; done)
+i=0
+for image in unpacked/*.png; do
+    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }" > "${image%.png}.npy"
+    printf "\\00$((i % 2))\000\000\000\000\000\000\000\007\000\000\000\000\000\000\000" >> "${image%.png}.npy"
+    i=$((i + 1))
+done
+(cd unpacked && tar cf "$task/test/0.tar" --sort=name .)
+cp pairs/classnames.txt "$task/"
 echo "a photo of {c}, indeed." > "$task/zeroshot_classification_templates.txt"
+mkdir -p "$root/datacomp/winogavil/images"
+list=
+for n in 0 1 2 3 4 5 6 7 8 9 10 11; do
+    next_image "$root/datacomp/winogavil/images/w$n.jpg"
+    list="$list${list:+, }\"\"w$n\"\""
+done
+printf 'cue,candidates,associations\ncircle,"[%s]","[""w1"", ""w5""]"\n' "$list" > "$root/datacomp/winogavil/winogavil_dataset.csv"
 "$glofnd" data bpe "wds:$root/cc3m/*.tar" --merges 100 --out merges.txt > out 2> err || fail "merges"
 gzip -c merges.txt > "$root/bpe_simple_vocab_16e6.txt.gz"
 
@@ -100,7 +116,30 @@ done
     2> err || fail "pretrain clip"
 cp run-clip/model.safetensors "$root/RN50.safetensors"
 
+call "$glofnd" eval zeroshot run-clip --datacomp "$root/datacomp"
+sed -n 's/.*is missing: no folder \(wds_[^ ]*\) in .*/\1/p' err > missing
+[ "$(wc -l < missing)" -eq 36 ] || fail "all but two of DataComp's tasks are missing"
+while read -r name; do cp -r "$task" "$root/datacomp/$name"; done < missing
+
 # ----- every row -----
+
+# What a row printed must be more than a table of dashes.
+look_at() { # ROW
+    case $1 in
+    "glofnd reproduce bimodal"*)
+        grep -qE '^(SogCLR|FastCLIP|\+ [A-Za-z]*) .* - *' out && fail "bimodal: a column is empty"
+        [ "$(grep -cE '^(SogCLR|FastCLIP|\+ FNC|\+ GloFND)  *[0-9]' out)" -eq 6 ] || fail "bimodal: six rows"
+        ;;
+    "glofnd reproduce finetune"*) grep -qE '^(Base|SogCLR|\+ [A-Za-z]*) .* - ' out && fail "finetune: a column is empty" ;;
+    "glofnd eval zeroshot"*) wants "the benchmark" 0 "DataComp average over its 38 tasks" ;;
+    "glofnd sweep"*start-epoch*)
+        starts=$(sed -n 's/^vary = start_epoch=//p' "configs/$(echo "$1" | sed 's:.*configs/\(sweep[^ ]*\) .*:\1:')" | tr , '\n' | wc -l)
+        [ "$(grep -c '^group ' out)" -eq "$starts" ] || fail "$starts start epochs are as many groups"
+        wants "a choice" 0 "best"
+        ;;
+    "glofnd sweep"*bimodal*) [ "$(grep -c '^group ' out)" -eq 4 ] || fail "two values of alpha, two starts" ;;
+    esac
+}
 
 n=0
 while read -r row; do
@@ -114,6 +153,8 @@ while read -r row; do
         ;;
     "glofnd reproduce cifar"*) more="$(set_all "$views") --seeds 1 --eval 'linear --fractions 100 --epochs 1'" ;;
     "glofnd reproduce"*) more="$(set_all "$views") --seeds 1 --data $in100 --eval 'linear --fractions 100 --epochs 1'" ;;
+    "glofnd sweep"*bimodal*) more="$(set_all "$clip") --set epochs=2 --seeds 1" ;;
+    "glofnd sweep"*start-epoch*) more="$(set_all "$views") --set epochs=20 --seeds 1" ;; # so many that each start is its own
     "glofnd sweep"*) more="$(set_all "$views kmeans_groups=3,5") --seeds 1" ;;
     "glofnd pretrain"*) more="--quiet $(set_all "$views")" ;;
     "glofnd eval linear"*) more="--epochs 1" ;;
@@ -129,6 +170,7 @@ while read -r row; do
     [ "$code" = 0 ] || fail "row $n of the table: $row
 as: $text"
     [ -s out ] || [ -e "new-$n" ] || fail "row $n has no result: $row"
+    look_at "$row"
 done < commands
 echo "$n rows work"
 exit 0

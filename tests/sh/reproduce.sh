@@ -34,13 +34,28 @@ wants "an incomplete test split" 2 "nothing was started"
 expect 0 "9 runs, 0 finished" reproduce linear --data-root "$root" $tiny $in100 --dry-run
 [ ! -e reproduce-linear ] || fail "--dry-run makes nothing"
 
+# A key of one row: tuned start epochs enter the table without editing a preset.
+expect 2 'no run has the configuration "sogclr-fnc"' reproduce linear --data-root "$root" $tiny $in100 --dry-run \
+    --set sogclr-fnc:start_epoch=45%
+expect 2 'alpha: "2" is out of range' reproduce linear --data-root "$root" $tiny $in100 --dry-run \
+    --set imagenet100-sogclr-fnc:alpha=2
+expect 0 "6 runs, 0 finished" reproduce linear --data-root "$root" $tiny $in100 --dry-run --seeds 1,2 \
+    --set imagenet100-sogclr-fnc:start_epoch=0 --set imagenet100-sogclr-glofnd:start_epoch=50%
+printf 'set = imagenet100-sogclr:on_epoch=touch made\nvary = config=imagenet100-sogclr\n' > command.sweep
+expect 2 "a file may not name a command" "$glofnd" sweep --file command.sweep --seeds 1 --out swept --dry-run
+
 linear="linear --fractions 100 --epochs 2"
 for table in linear simclr single; do
     expect 0 "  paper " reproduce $table --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
     grep -q '^+ GloFND  *[0-9.]* ([0-9.]*)' out || fail "$table: mean (std) of the last row"
+    grep -q '^+ GloFND .*[0-9] ([0-9.]*) ([+-][0-9.]*)' out || fail "$table: the gain with the average"
+    grep -q "^The classes are CMC's list of 100" out || fail "$table: says that the classes are not the paper's"
     grep -q '^  p  ' out || fail "$table: p-values"
+    [ $table != linear ] || grep -q '^  paper .*63.36 (+1.70)' out || fail "the paper's gain"
     [ $table != linear ] || grep -q "^  paper's p  *0.002  *0.011  *< 0.001  *0.018" out || fail "the paper's p-values"
 done
+grep -q '^  paper  *77.07  *72.85  *64.14  *36.21  *62.57 (+0.91)' out || fail "the bars of a single threshold"
+grep -q 'heights of the bars in its figure' out || fail "where these come from"
 cp out before
 expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
 cmp -s out before || fail "a finished table is only printed"
@@ -54,6 +69,10 @@ grep -q '^SogCLR  *0.00 (0.00)' out || fail "a score of zero"
 sed -n '/^+ GloFND/,$p' out | grep -q '^  p  *< 0.001' || fail "a p-value of zero"
 rm reproduce-single/*fnc_seed-2/model.safetensors
 expect 0 "fnc_seed-2 finished" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
+expect 0 "paper" reproduce linear --data-root "$root" $tiny $in100 --seeds 1 --eval "$linear" --out tuned \
+    --set imagenet100-sogclr-fnc:start_epoch=1 --set imagenet100-sogclr-glofnd:start_epoch=0
+grep -q "^start_epoch = 1$" tuned/config-imagenet100-sogclr-fnc_seed-1/config.cfg || fail "FNC's own start"
+grep -q "^start_epoch = 0$" tuned/config-imagenet100-sogclr-glofnd_seed-1/config.cfg || fail "GloFND's own start"
 grep -q "^blur_p = 1$" reproduce-linear/config-imagenet100-sogclr-glofnd_seed-1/config.cfg || fail "the preset's keys"
 grep -q 'imagenet?split=val' reproduce-linear/*sogclr_seed-1/eval.jsonl || fail "tested on the validation split"
 
@@ -80,4 +99,7 @@ rm -r "$root/datacomp"
 cp reproduce-bimodal/config-cc3m-sogclr_seed-1/model.safetensors "$root/RN50.safetensors"
 expect 0 "36.52" reproduce finetune --data-root "$root" $clip --seeds 1
 grep -q '^+ GloFND  *[0-9]' out || fail "retrieval of the fine-tuned network"
+grep '^Base ' out | grep -q ' - ' && fail "the base has all columns"
+sed -n '/^Base  *[0-9]/{n;p;q}' out | grep -q '^  paper  *27.58  *48.17  *57.53  *44.43' || fail "the weights that it began with"
+grep -c "CMC" out | grep -qx 0 || fail "captions have no classes"
 exit 0

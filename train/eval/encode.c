@@ -366,7 +366,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
     };
     memcpy(loader.augment.mean, seen.mean, sizeof seen.mean); /* normalisation as in training */
     memcpy(loader.augment.std, seen.std, sizeof seen.std);
-    gf_views_centre_crop(c, data, &loader);
+    gf_views_centre_crop(c, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }

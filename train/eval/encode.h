@@ -96,7 +96,7 @@ typedef struct gf_encode_spec {
 
 /* Sets the loader's centre crop. An image of the network's size stays as it is; others are scaled so that the crop is 7/8 of the
  * shorter side (224 of 256), or, with eval_view clip, all of it, bicubically. */
-void gf_views_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+void gf_views_centre_crop(const gf_config *c, gf_loader_spec *spec);
 /* Samples in order; where not augmented, as gf_views_centre_crop() sets. */
 glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                 gf_features *out);

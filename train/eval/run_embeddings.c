@@ -135,7 +135,7 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
     const int64_t batch = 128, pixels = (int64_t)c->size * c->size * 3, dim = gf_run_encoder_dim(f->encoder);
     gf_loader_spec spec = loader_spec(f);
     spec.views = 0, spec.batch = batch;
-    gf_views_centre_crop(c, f->data, &spec);
+    gf_views_centre_crop(c, &spec);
     gf_loader *loader = NULL;
     *out = (gf_view_set){0};
     float *scratch = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *scratch);

@@ -65,7 +65,7 @@ typedef struct gf_loader_spec {
     gf_augment augment;
     int views;          /* 2: pretraining; 1: linear evaluation; 0: centre crops in order, no shuffle, last batch short */
     int first_view;     /* number of the first view: others have other random numbers */
-    int resize;         /* views 0: gf_augment_center */
+    int resize;         /* views 0: gf_augment_center; images of the size of a view stay as they are */
     int once;           /* views 1: one epoch (that of gf_loader_seek) in order, last batch short, as with views 0 */
     const int64_t *ids; /* [id_count] only these positions of the dataset, borrowed; NULL: all of it */
     int64_t id_count;

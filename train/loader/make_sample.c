@@ -307,8 +307,12 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
     const gf_image *image = spec->preload ? &preloaded : &w->sample.image;
     gf_view views[2];
     if (spec->preload) gf_preload_size(spec->preload, &preloaded.width, &preloaded.height);
-    if (spec->views == 0) return gf_augment_center(err, a, spec->resize, image, w->scratch, s->view[0] + at);
-    draw_views(spec, s->epoch, id, gf_image_full_width(image), gf_image_full_height(image), views);
+    const int width = gf_image_full_width(image), height = gf_image_full_height(image);
+    if (spec->views == 0) {
+        const int native = width == a->size && height == a->size;
+        return gf_augment_center(err, a, native ? 0 : spec->resize, image, w->scratch, s->view[0] + at);
+    }
+    draw_views(spec, s->epoch, id, width, height, views);
     if (w->kept) {
         gf_packed *p = s->packed;
         const gf_plain_jpeg *plain = &w->plain;

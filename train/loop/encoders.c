@@ -25,10 +25,9 @@ gf_augment gf_views_recipe(const gf_config *c) {
     return a;
 }
 
-void gf_views_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
-    const gf_dataset_info info = gf_dataset_describe(data);
-    const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
-    spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
+void gf_views_centre_crop(const gf_config *c, gf_loader_spec *spec) {
+    const int all = c->eval_view == GF_EVAL_CLIP;
+    spec->resize = all ? c->size : (c->size * 8 + 3) / 7;
     spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
 }
 

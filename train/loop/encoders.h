@@ -30,7 +30,7 @@ typedef struct gf_feed { /* all zero: closed */
 /* The views that training sees; size is resolved. */
 gf_augment gf_views_recipe(const gf_config *c);
 /* Loader spec: centre crops as the configuration evaluates them (`eval_view`). */
-void gf_views_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+void gf_views_centre_crop(const gf_config *c, gf_loader_spec *spec);
 
 /* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the
  * image network's input. decode: gpu, where that cannot be, is an error: E_OPTION, or E_UNSUPPORTED without nvJPEG. */

@@ -217,7 +217,7 @@ static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
                    .fast = c->decode == GF_DECODE_FAST},
         .epoch = (int32_t)epoch,
     };
-    gf_views_centre_crop(c, t->data, &x.loader);
+    gf_views_centre_crop(c, &x.loader);
     return gf_sample_groups_cluster(err, &t->groups, &x);
 }
 
