@@ -180,12 +180,15 @@ typedef struct glofnd_store glofnd_store; /* state of n anchors, one or two moda
  * the ring from `learner` and `ring_rows`. A step checks that the store fits its options. */
 typedef struct glofnd_store_spec {
     size_t size;      /* sizeof(glofnd_store_spec) */
-    int64_t n;        /* anchors: ids are 0 .. n-1 */
+    int64_t n;        /* anchors: ids are 0 .. n-1 (but see keyed) */
     int64_t dim;      /* length of an embedding. The learner RING needs it; 0 will do for all others */
     const char *path; /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never seen, and
                          only pages that were touched take space. It is a working file, without the ring: to keep the state,
                          save it. CUDA: NULL; state lies in device memory or, where that is too small, in pinned host memory.
                          Files saved on one device load on every other. */
+    int32_t keyed;    /* 1: ids are keys, any int64 (a hash of a text): the store grows with the keys that come. n: keys to make
+                         room for at first, or 0. See glofnd_store_reserve() */
+    int32_t reserved; /* 0 */
 } glofnd_store_spec;
 
 typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). */
@@ -199,6 +202,9 @@ typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). */
     int64_t touched_rows; /* anchors in blocks that were ever written: an upper bound of the anchors seen */
     size_t row_bytes;     /* state of one anchor, all modalities */
     size_t bytes;         /* address space of the anchor state */
+    int64_t keys;  /* a store of keys: keys that have a row. On a GPU also those of steps that failed, which have no state */
+    int32_t keyed; /* 1: a store of keys; n is then the keys that it has room for */
+    int32_t reserved;
 } glofnd_store_info;
 
 GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
@@ -209,6 +215,18 @@ GLOFND_API glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s,
  * old content is discarded), or NULL for memory. */
 GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out);
 GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
+
+/* A store of keys: ids of every call are keys. A key that a step or glofnd_anchors_put() sees first gets the next row; where rows
+ * run out, that call doubles their number, which allocates (disk space for a working file): E_MEMORY or E_IO change nothing. A key
+ * without a row reads as never seen. Results do not depend on the order of keys, and equal states save to equal files, whatever
+ * the order they came in. Costs, beside the state: 8 bytes for the key, and 11 to 23 bytes in a table; a table of a working file
+ * is an unnamed file beside it, made anew from the keys whenever the store is opened. Not for: own.slot, option neighbours. */
+
+/* Makes room for `keys` keys in all: no step allocates before there are more of them. E_ARGUMENT for a store of positions. CUDA:
+ * waits; needed before a step is captured into a graph, since a store in a graph cannot grow: E_MEMORY then. */
+GLOFND_API glofnd_status glofnd_store_reserve(glofnd_ctx *c, glofnd_store *s, int64_t keys);
+/* keys [capacity]: the keys of all anchors that have state, ascending; NULL: only *count = how many there are. */
+GLOFND_API glofnd_status glofnd_store_keys(glofnd_ctx *c, const glofnd_store *s, int64_t *keys, int64_t capacity, int64_t *count);
 
 /* State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
  * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. put refuses a row that no
@@ -224,7 +242,9 @@ typedef struct glofnd_anchor {
     uint32_t tau_clock;
 } glofnd_anchor;
 
-#define GLOFND_SHARED (-1) /* as an id: the one lambda of SINGLE and lambda_warmup */
+#define GLOFND_SHARED \
+    (-1) /* as an id: the one lambda of SINGLE and lambda_warmup. In a store of keys -1 is a key, and id NULL
+                              with n = 1 is that row */
 
 /* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. With n = 0 there is nothing to
  * do, and id and rows may be NULL. */
@@ -284,14 +304,13 @@ enum {                           /* bits of glofnd_batch.want */
                                        differences, the first of two forward passes. */
 };
 
-/* One batch: n samples, two embeddings each. Set what you use, by name; the rest is 0. Members to come (keys in place of ids)
- * will follow the last one: see Growth. */
+/* One batch: n samples, two embeddings each. Set what you use, by name; the rest is 0. */
 typedef struct glofnd_batch {
     size_t size;                /* sizeof(glofnd_batch) */
     int64_t n;                  /* samples, 2 or more */
     int64_t dim;                /* length of an embedding */
     const void *a, *b;          /* [n] rows of dim numbers, a_stride and b_stride apart: the two views; or image and text */
-    const int64_t *id;          /* [n] anchor ids, all different */
+    const int64_t *id;          /* [n] anchor ids, all different; of a store of keys any numbers */
     const int32_t *label;       /* [n] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
     const int32_t *group;       /* [n] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
     int64_t a_stride, b_stride; /* numbers from row to row of a and b; 0: dim */
@@ -314,7 +333,8 @@ typedef struct glofnd_batch {
     int64_t negatives_a_n, negatives_b_n;           /* their number, 2^24 at most */
     int64_t negatives_a_stride, negatives_b_stride; /* numbers from row to row; 0: dim */
     const int64_t *negatives_a_id, *negatives_b_id; /* NULL, or what each is an embedding of: a candidate is no negative of the
-                                                          anchor with its id. Negative: unknown, no anchor's */
+                                                          anchor with its id. Negative: unknown, no anchor's (of a store
+                                                          of keys any number is an id) */
     void *grad_negatives_a, *grad_negatives_b;      /* out, NULL: not wanted. Rows of dim numbers of grad_dtype, overwritten */
 } glofnd_batch;
 

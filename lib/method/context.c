@@ -180,6 +180,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     TAKE(&at, ws->id_scratch, 4 * s->cols);
     TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
     TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
+    TAKE(&at, ws->key_row, s->rows);
     ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
     ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));
     ws->tiles = keeps_tiles(s) ? take(&at, 1, gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;

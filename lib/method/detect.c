@@ -22,11 +22,12 @@ static int is_negative(const glofnd_sims *q, int64_t r, int64_t c) {
 /* ---- buffers of both calls ---- */
 
 typedef struct buffers {
-    glofnd_sims q;    /* on the host: the caller's, or copies */
-    gf_plan plan;     /* meaning of the options in this epoch */
-    float *values;    /* [cols] */
-    int64_t *scratch; /* [4 rows] */
-    void *copy[5];    /* of the caller's arrays, where they lie on a device */
+    glofnd_sims q;        /* on the host: the caller's, or copies */
+    gf_plan plan;         /* meaning of the options in this epoch */
+    float *values;        /* [cols] */
+    int64_t *scratch;     /* [4 rows] */
+    const int64_t *place; /* [rows] of the store: the ids, or the rows of these keys (in scratch); -1: it has none */
+    void *copy[5];        /* of the caller's arrays, where they lie on a device */
     int copies;
     const glofnd_store *locked; /* its copy on the host holds the rows of q */
 } buffers;
@@ -81,7 +82,18 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
             "detector positive needs the similarity of every row to its positive, which sims does not have: call glofnd_step");
     FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!sims->row_group || !sims->col_group),
             GLOFND_E_ARGUMENT, "this detector needs sims.row_group and sims.col_group");
-    TRY(gf_store_check_ids(err, s, "sims.id", sims->id, sims->rows, 1, x->scratch));
+    FAIL_IF(
+        err, s->spec.keyed && s->device, GLOFND_E_UNSUPPORTED,
+        "glofnd_detect_update and glofnd_detect_mask work on a copy of a device's store by position; a store of keys has none");
+    x->place = sims->id;
+    if (s->spec.keyed) {
+        glofnd_store *found_in = (glofnd_store *)(uintptr_t)s; /* nothing is inserted */
+        TRY(gf_store_check_keys(err, "sims.id", sims->id, sims->rows, x->scratch));
+        TRY(gf_store_rows(err, found_in, sims->id, sims->rows, 0, x->scratch));
+        x->place = x->scratch;
+    } else {
+        TRY(gf_store_check_ids(err, s, "sims.id", sims->id, sims->rows, 1, x->scratch));
+    }
     for (int64_t r = 0; r < sims->rows; r++) {
         int64_t n = 0;
         for (int64_t col = 0; col < sims->cols; col++) {
@@ -160,7 +172,7 @@ static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *
     const glofnd_sims *q = &x->q;
     for (int64_t r = 0; r < q->rows; r++) {
         glofnd_anchor row;
-        gf_store_gather(s, q->side, &q->id[r], 1, 1, &row);
+        gf_store_gather(s, q->side, &x->place[r], 1, 1, &row);
         if (gf_row_starts(&x->plan, &row)) {
             gf_lambda_start(&row, row_quantile(x, r));
         } else {
@@ -168,7 +180,7 @@ static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *
             const double count = above(q, r, row.lambda, &n);
             gf_lambda_update(l, &row, count / n);
         }
-        gf_store_scatter(s, q->side, &q->id[r], 1, &row);
+        gf_store_scatter(s, q->side, &x->place[r], 1, &row);
     }
 }
 
@@ -178,7 +190,8 @@ static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *g
     if (!x->plan.learned || !x->plan.updating) return GLOFND_OK;
     FAIL_IF(&c->err, c->o.learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED,
             "the learner ring needs embeddings; use glofnd_step");
-    TRY(gf_store_prepare(&c->err, s, q->id, q->rows));
+    if (s->spec.keyed) TRY(gf_store_rows(&c->err, s, q->id, q->rows, 1, x->scratch));
+    TRY(gf_store_prepare(&c->err, s, x->place, q->rows));
     const gf_learner l = gf_learner_of(&c->o, s->spec.modalities == 2, q->epoch);
     if (x->plan.shared) update_shared(s, x, &l);
     else update_anchors(s, x, &l);
@@ -207,7 +220,7 @@ static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r
         return x->plan.topk ? gf_kth_largest(x->values, n, gf_top_count(n, alpha)) : gf_quantile(x->values, n, alpha);
     }
     if (x->plan.shared) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
-    gf_store_gather(s, q->side, &q->id[r], 1, 1, &row);
+    gf_store_gather(s, q->side, &x->place[r], 1, 1, &row);
     return gf_lambda_threshold(row.lambda);
 }
 

@@ -248,6 +248,10 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     const int ring =
         o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     FAIL_IF(err, !s && !ctx->state_at, GLOFND_E_ARGUMENT, "store is NULL");
+    FAIL_IF(err, s && s->spec.keyed && q->slot, GLOFND_E_ARGUMENT,
+            "own.slot: the rows of a store of keys belong to keys; leave it NULL, batch.id finds them");
+    FAIL_IF(err, s && s->spec.keyed && plan.bank && o->neighbours > 0, GLOFND_E_UNSUPPORTED,
+            "neighbours: they are searched by position, and a store of keys has none; make one of positions (spec.keyed = 0)");
     FAIL_IF(err, s && ctx->state_at, GLOFND_E_ARGUMENT, "store must be NULL: glofnd_ctx_state gave steps the rows of the caller");
     FAIL_IF(err, s && s->device != ctx->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "cpu", ctx->device ? ctx->device->name : "cpu");
@@ -417,8 +421,8 @@ static glofnd_status make_keys(gf_step *step) {
     }
     for (int i = 0; i < p->sides; i++)
         for (int64_t c = 0; c < p->candidates[i]; c++) {
-            const int64_t id = q->candidates[i].id ? q->candidates[i].id[c] : -1;
-            const int32_t first = id < 0 ? -1 : ws->key_table[key_place(step, id)] - 1;
+            const int64_t *id = q->candidates[i].id; /* negative: unknown, and no sample's, unless the store has keys */
+            const int32_t first = id ? ws->key_table[key_place(step, id[c])] - 1 : -1;
             ws->side[i].extra_key[c] = first;
             if (first >= 0) ws->key_count[3 * first + 1 + i]++;
         }
@@ -563,9 +567,7 @@ static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_bat
 
 /* ----- the calls ----- */
 
-/* The first half of a step: links [rows][2], statistics in the context. */
-static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
-    TRY(open_state(step, store));
+static glofnd_status losses_of_rows(gf_step *step, gf_link *links) {
     if (step->plan.bank) gf_averages_make(step);
     if (step->plan.neighbours) TRY(gf_neighbours_find(step));
     TRY(open_thresholds(step));
@@ -577,6 +579,15 @@ static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *lin
     if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
     step->ctx->has_rows = 1;
     return GLOFND_OK;
+}
+
+/* The first half of a step: links [rows][2], statistics in the context. */
+static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
+    const int64_t used = store ? store->used : 0;
+    TRY(open_state(step, store));
+    const glofnd_status status = losses_of_rows(step, links);
+    if (status != GLOFND_OK && store && store->spec.keyed) gf_store_forget_keys(store, used);
+    return status;
 }
 
 glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
@@ -645,7 +656,11 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     step->slot = q->slot ? q->slot : q->id + q->row0;
     step->ws->near.key = 0; /* neighbours of an earlier batch */
     if (ctx->state_at) step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
-    if (!q->slot) {
+    if (step->store->spec.keyed) {
+        TRY(gf_store_check_keys(&ctx->err, "batch.id", q->id, q->cols, scratch));
+        TRY(gf_store_rows(&ctx->err, store, step->slot, q->rows, !(q->want & GLOFND_WANT_NO_UPDATE), step->ws->key_row));
+        step->slot = step->ws->key_row;
+    } else if (!q->slot) {
         TRY(gf_store_check_ids(&ctx->err, step->store, "batch.id", q->id, q->cols, 1, scratch));
     } else {
         TRY(gf_store_check_names(&ctx->err, "batch.id", q->id, q->cols, scratch));

@@ -14,7 +14,7 @@ typedef struct gf_step {
     gf_workspace *ws;
     int scores;                  /* support vectors of a sample whose largest score counts; 1: there is one, or their mean */
     glofnd_store *store;         /* NULL in glofnd_step_grad */
-    const int64_t *slot;         /* [rows] of the store: the state of the own samples */
+    const int64_t *slot;         /* [rows] of the store: the state of the own samples; -1: a key without a row */
     glofnd_store lent;           /* glofnd_ctx_state: store points here */
     int reuse;                   /* the gradient may use the tiles of the sums: both in one call */
     int tiles_made;              /* the sums find them where a selection left them */

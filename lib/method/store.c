@@ -24,7 +24,7 @@
 #define LAZY_BYTES \
     ((uint64_t)64 << 20) /* larger tables come from the kernel directly, without counting against its commit limit */
 
-static void *lazy_alloc(uint64_t bytes) {
+void *gf_lazy_alloc(uint64_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
     if (bytes < LAZY_BYTES) return calloc(1, (size_t)bytes);
     void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,10 +33,24 @@ static void *lazy_alloc(uint64_t bytes) {
     return p;
 }
 
-static void lazy_free(void *p, uint64_t bytes) {
+void gf_lazy_free(void *p, uint64_t bytes) {
     if (!p) return;
     if (bytes < LAZY_BYTES) free(p);
     else munmap(p, (size_t)bytes);
+}
+
+/* A mapping moves without a copy. */
+void *gf_lazy_grow(void *p, uint64_t bytes, uint64_t more) {
+    if (more > SIZE_MAX / 2) return NULL;
+    if (bytes >= LAZY_BYTES) {
+        void *moved = mremap(p, (size_t)bytes, (size_t)more, MREMAP_MAYMOVE);
+        return moved == MAP_FAILED ? NULL : moved;
+    }
+    void *copy = gf_lazy_alloc(more);
+    if (!copy) return NULL;
+    memcpy(copy, p, (size_t)bytes);
+    gf_lazy_free(p, bytes);
+    return copy;
 }
 
 /* ----- sizes ----- */
@@ -50,8 +64,10 @@ int64_t gf_store_block_rows(const glofnd_store *s, int64_t block) {
 }
 
 static uint64_t bitmap_bytes(uint64_t bits) { return (bits + 63) / 64 * 8; }
-static uint64_t touched_bytes(const glofnd_store *s) { return bitmap_bytes((uint64_t)gf_store_blocks(s)); }
-static uint64_t pages_bytes(const glofnd_store *s) { return bitmap_bytes((state_bytes(s) + GF_STORE_PAGE - 1) / GF_STORE_PAGE); }
+uint64_t gf_store_touched_bytes(const glofnd_store *s) { return bitmap_bytes((uint64_t)gf_store_blocks(s)); }
+uint64_t gf_store_pages_bytes(const glofnd_store *s) {
+    return bitmap_bytes((state_bytes(s) + GF_STORE_PAGE - 1) / GF_STORE_PAGE);
+}
 
 static uint64_t ring_row_bytes(const glofnd_store *s) {
     return (uint64_t)s->spec.ring_rows * (uint64_t)s->spec.ring_dim * sizeof(float);
@@ -63,7 +79,10 @@ static uint64_t ring_id_bytes(const glofnd_store *s) { return (uint64_t)s->spec.
 
 glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
     const int64_t rows = spec->ring_rows, dim = spec->ring_dim, floats_max = (int64_t)1 << 44;
-    FAIL_IF(err, spec->n < 1 || spec->n > GF_STORE_MAX_N, GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)spec->n);
+    FAIL_IF(err, !spec->keyed && (spec->n < 1 || spec->n > GF_STORE_MAX_N), GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40",
+            (long long)spec->n);
+    FAIL_IF(err, spec->keyed && (spec->n < 0 || spec->n > GF_KEYS_MAX), GLOFND_E_ARGUMENT, "n is %lld keys; allowed: 0 .. %lld",
+            (long long)spec->n, (long long)GF_KEYS_MAX);
     FAIL_IF(err, spec->modalities != 1 && spec->modalities != 2, GLOFND_E_ARGUMENT, "modalities is %d; allowed: 1 or 2",
             (int)spec->modalities);
     FAIL_IF(err, spec->temperatures != 0 && spec->temperatures != 1, GLOFND_E_ARGUMENT, "temperatures is %d; allowed: 0 or 1",
@@ -78,12 +97,12 @@ glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
 }
 
 static glofnd_status alloc_tables(gf_error *err, glofnd_store *s) {
-    s->touched = lazy_alloc(touched_bytes(s));
-    s->pages = lazy_alloc(pages_bytes(s));
+    s->touched = gf_lazy_alloc(gf_store_touched_bytes(s));
+    s->pages = gf_lazy_alloc(gf_store_pages_bytes(s));
     int ok = s->touched && s->pages;
     for (int side = 0; ok && s->spec.ring_rows > 0 && side < s->spec.modalities; side++) {
-        s->ring[side].rows = lazy_alloc(ring_row_bytes(s));
-        s->ring[side].id = lazy_alloc(ring_id_bytes(s));
+        s->ring[side].rows = gf_lazy_alloc(ring_row_bytes(s));
+        s->ring[side].id = gf_lazy_alloc(ring_id_bytes(s));
         ok = s->ring[side].rows && s->ring[side].id;
     }
     FAIL_IF(err, !ok, GLOFND_E_MEMORY, "no memory for the tables of a store of %lld anchors with a ring of %lld x %lld",
@@ -93,7 +112,7 @@ static glofnd_status alloc_tables(gf_error *err, glofnd_store *s) {
 
 static glofnd_status alloc_records(gf_error *err, glofnd_store *s, const char *path) {
     if (path) return gf_store_map(err, s, path);
-    s->records = lazy_alloc(state_bytes(s));
+    s->records = gf_lazy_alloc(state_bytes(s));
     FAIL_IF(err, !s->records, GLOFND_E_MEMORY, "no memory for %lld anchors of %zu bytes; a working file needs none",
             (long long)s->spec.n, s->record_bytes);
     return GLOFND_OK;
@@ -103,11 +122,13 @@ glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char 
     glofnd_store *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
     s->spec = *spec;
+    if (spec->keyed) s->spec.n = gf_store_room(spec->n);
     s->record_bytes = gf_record_bytes(spec);
-    s->fd = -1;
+    s->fd = s->table.fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     glofnd_status status = alloc_tables(err, s);
     if (status == GLOFND_OK) status = alloc_records(err, s, path);
+    if (status == GLOFND_OK && spec->keyed && !s->table.slot) status = gf_store_index(err, s);
     if (status != GLOFND_OK) {
         glofnd_store_free(s);
         return status;
@@ -121,6 +142,8 @@ glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char
     TRY(gf_store_check_spec(&c->err, spec));
     FAIL_IF(&c->err, c->device && path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
             c->device->name);
+    FAIL_IF(&c->err, c->device && spec->keyed, GLOFND_E_UNSUPPORTED,
+            "spec.keyed: a store of keys cannot be on %s; set device = cpu", c->device->name);
     TRY(gf_store_new(&c->err, spec, path, out));
     if (!c->device) return GLOFND_OK;
     const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);
@@ -128,11 +151,16 @@ glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char
     return status;
 }
 
-glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out) {
+glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *given, glofnd_store **out) {
     if (out) *out = NULL;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
-    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec, sizeof *spec, sizeof *spec));
+    FAIL_IF(&c->err, !given || !out, GLOFND_E_ARGUMENT, "%s is NULL", given ? "out" : "spec");
+    glofnd_store_spec known = {0};
+    const glofnd_store_spec *spec = &known;
+    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", given, offsetof(glofnd_store_spec, keyed), sizeof known));
+    memcpy(&known, given, GF_MIN(given->size, sizeof known));
+    FAIL_IF(&c->err, spec->keyed < 0 || spec->keyed > 1, GLOFND_E_ARGUMENT, "spec.keyed is %d; allowed: 0 or 1",
+            (int)spec->keyed);
     const int ring = c->o.learner == GLOFND_LEARN_RING, bank = c->o.similarity == GLOFND_SIMILARITY_BANK;
     FAIL_IF(&c->err, spec->dim < 0 || (ring && spec->dim == 0), GLOFND_E_ARGUMENT, "spec.dim is %lld; %s", (long long)spec->dim,
             ring ? "the learner ring needs the length of an embedding" : "it must not be negative");
@@ -143,7 +171,8 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
                                    .temperatures = gf_loss_individual(&c->o),
                                    .ring_rows = ring ? c->o.ring_rows : 0,
                                    .ring_dim = ring ? spec->dim : 0,
-                                   .bank_dim = bank ? spec->dim : 0};
+                                   .bank_dim = bank ? spec->dim : 0,
+                                   .keyed = spec->keyed};
     return gf_store_make(c, &derived, spec->path, out);
 }
 
@@ -151,13 +180,15 @@ void glofnd_store_free(glofnd_store *s) {
     if (!s) return;
     if (s->device) s->device->store_close(s->on);
     for (int side = 0; side < 2; side++) {
-        lazy_free(s->ring[side].rows, ring_row_bytes(s));
-        lazy_free(s->ring[side].id, ring_id_bytes(s));
+        gf_lazy_free(s->ring[side].rows, ring_row_bytes(s));
+        gf_lazy_free(s->ring[side].id, ring_id_bytes(s));
     }
     if (s->fd >= 0) gf_store_unmap(s);
-    else lazy_free(s->records, state_bytes(s));
-    lazy_free(s->pages, pages_bytes(s));
-    lazy_free(s->touched, touched_bytes(s));
+    else gf_lazy_free(s->records, state_bytes(s));
+    gf_store_drop_table(s);
+    gf_lazy_free(s->pages, gf_store_pages_bytes(s));
+    gf_lazy_free(s->touched, gf_store_touched_bytes(s));
+    free(s->path);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -181,7 +212,9 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
                                    .ring_count = state.ring_count,
                                    .touched_rows = touched,
                                    .row_bytes = s->record_bytes,
-                                   .bytes = (size_t)state_bytes(s)};
+                                   .bytes = (size_t)state_bytes(s),
+                                   .keys = s->used,
+                                   .keyed = s->spec.keyed};
     gf_struct_fill(info, &all, sizeof all);
     return GLOFND_OK;
 }
@@ -201,6 +234,7 @@ static glofnd_anchor *lent_row(const glofnd_store *s, int side, int64_t id) { re
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out) {
     const size_t begin = (size_t)id * s->record_bytes, end = begin + s->record_bytes;
     memset(out, 0, s->record_bytes);
+    if (id < 0) return; /* a key without a row */
     if (s->lent) {
         for (int side = 0; side < s->spec.modalities; side++) gf_store_encode(s, side, lent_row(s, side, id), out);
         return;
@@ -336,6 +370,10 @@ glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const cha
     return distinct ? check_distinct(err, name, id, n, scratch) : GLOFND_OK;
 }
 
+glofnd_status gf_store_check_keys(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
+    return check_distinct(err, name, id, n, scratch);
+}
+
 glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
     for (int64_t i = 0; i < n; i++)
         FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "%s[%lld] is %lld; %ss must not be negative", name, (long long)i,
@@ -349,11 +387,26 @@ static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int s
                                      const glofnd_anchor *rows) {
     FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
     FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
-    FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
+    const int shared = s->spec.keyed && !id && n == 1; /* no number is left to mean it */
+    FAIL_IF(err, n > 0 && ((!id && !shared) || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id || shared ? "rows" : "id");
     FAIL_IF(err, side < 0 || side >= s->spec.modalities, GLOFND_E_ARGUMENT, "side is %d; the store has sides 0 .. %d", side,
             (int)s->spec.modalities - 1);
-    return check_range(err, s, GLOFND_SHARED, "id", id, n);
+    return s->spec.keyed ? GLOFND_OK : check_range(err, s, GLOFND_SHARED, "id", id, n);
 }
+
+/* id [n], or of a store of keys the rows of these keys, in *found, which is to be freed; *at: one of them. `insert`: as for
+ * gf_store_rows. */
+static glofnd_status find_rows(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int insert, int64_t **found,
+                               const int64_t **at) {
+    *found = NULL, *at = id;
+    if (!s->spec.keyed || s->device || !id) return GLOFND_OK;
+    *found = (uint64_t)n <= SIZE_MAX / sizeof **found ? malloc((size_t)n * sizeof **found) : NULL;
+    FAIL_IF(err, !*found, GLOFND_E_MEMORY, "no memory for the rows of %lld keys", (long long)n);
+    *at = *found;
+    return gf_store_rows(err, (glofnd_store *)(uintptr_t)s, id, n, insert, *found); /* changes nothing without `insert` */
+}
+
+static int is_shared(const glofnd_store *s, const int64_t *id, int64_t i) { return s->spec.keyed ? !id : id[i] == GLOFND_SHARED; }
 
 glofnd_status glofnd_anchors_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
                                  glofnd_anchor *rows) {
@@ -361,11 +414,15 @@ glofnd_status glofnd_anchors_get(glofnd_ctx *c, const glofnd_store *s, int side,
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;
     if (s->device) return gf_store_device_get(&c->err, s, side, id, n, rows);
-    for (int64_t i = 0; i < n; i++) {
-        if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
-        else gf_store_gather(s, side, &id[i], 1, 0, &rows[i]);
+    int64_t *found;
+    const int64_t *at;
+    const glofnd_status status = find_rows(&c->err, s, id, n, 0, &found, &at);
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        if (is_shared(s, id, i)) rows[i] = gf_store_shared_get(s, side);
+        else gf_store_gather(s, side, &at[i], 1, 0, &rows[i]);
     }
-    return GLOFND_OK;
+    free(found);
+    return status;
 }
 
 /* Why a row cannot be continued from: gf_row_fault() decides, the texts explain. */
@@ -407,19 +464,25 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;
     for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, "rows", i, &rows[i]));
-    const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
-    int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
-    FAIL_IF(&c->err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
-    const glofnd_status status = check_distinct(&c->err, "id", id, n, scratch);
-    free(scratch);
-    TRY(status);
-    if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
-    TRY(gf_store_prepare(&c->err, s, id, n));
-    for (int64_t i = 0; i < n; i++) {
-        if (id[i] == GLOFND_SHARED) gf_store_shared_put(s, side, &rows[i]);
-        else gf_store_scatter(s, side, &id[i], 1, &rows[i]);
+    if (id) {
+        const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
+        int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
+        FAIL_IF(&c->err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
+        const glofnd_status status = check_distinct(&c->err, "id", id, n, scratch);
+        free(scratch);
+        TRY(status);
     }
-    return GLOFND_OK;
+    if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
+    int64_t *found;
+    const int64_t *at;
+    glofnd_status status = find_rows(&c->err, s, id, n, 1, &found, &at);
+    if (status == GLOFND_OK && at) status = gf_store_prepare(&c->err, s, at, n);
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        if (is_shared(s, id, i)) gf_store_shared_put(s, side, &rows[i]);
+        else gf_store_scatter(s, side, &at[i], 1, &rows[i]);
+    }
+    free(found);
+    return status;
 }
 
 /* ----- device ----- */
@@ -545,7 +608,7 @@ static glofnd_status take_buffers(gf_error *err, const glofnd_store *s, const in
     }
     FAIL_IF(err, !x->records || !x->id, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++) {
-        if (id[i] == GLOFND_SHARED) x->shared_at = i;
+        if (is_shared(s, id, i)) x->shared_at = i;
         else x->id[x->n++] = id[i];
     }
     return s->device->store_rows(err, s->on, 0, x->id, x->n, x->records);
@@ -563,7 +626,7 @@ static glofnd_status device_get(gf_error *err, const glofnd_store *s, int side, 
     TRY(take_buffers(err, s, id, n, x));
     if (x->shared_at >= 0) TRY(s->device->store_state(err, s->on, 0, &state));
     for (int64_t i = 0, k = 0; i < n; i++) {
-        if (id[i] == GLOFND_SHARED) rows[i] = gf_record_decode(&state.shared[side], &none);
+        if (is_shared(s, id, i)) rows[i] = gf_record_decode(&state.shared[side], &none);
         else rows[i] = gf_store_decode(s, side, x->records + (size_t)k++ * s->record_bytes, &none);
     }
     return GLOFND_OK;
@@ -581,7 +644,7 @@ static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t
                          row_buffers *x) {
     TRY(take_buffers(err, s, id, n, x));
     for (int64_t i = 0, k = 0; i < n; i++)
-        if (id[i] != GLOFND_SHARED) gf_store_encode(s, side, &rows[i], x->records + (size_t)k++ * s->record_bytes);
+        if (!is_shared(s, id, i)) gf_store_encode(s, side, &rows[i], x->records + (size_t)k++ * s->record_bytes);
     TRY(s->device->store_rows(err, s->on, 1, x->id, x->n, x->records));
     if (x->shared_at < 0) return GLOFND_OK;
     const glofnd_anchor *row = &rows[x->shared_at];
@@ -714,8 +777,8 @@ glofnd_status glofnd_ring_put(glofnd_ctx *c, glofnd_store *s, int64_t n, const i
             (long long)n, (long long)s->spec.ring_rows);
     TRY(check_arrays(err, s, n, id, a, b));
     for (int64_t i = 0; i < n; i++)
-        FAIL_IF(err, id[i] < -1, GLOFND_E_INDEX, "id[%lld] is %lld; allowed: -1 for none, 0 and more", (long long)i,
-                (long long)id[i]);
+        FAIL_IF(err, id[i] < -1 && !s->spec.keyed, GLOFND_E_INDEX, "id[%lld] is %lld; allowed: -1 for none, 0 and more",
+                (long long)i, (long long)id[i]);
     TRY(check_rows(err, "a", a, n, s->spec.ring_dim));
     if (s->spec.modalities == 2) TRY(check_rows(err, "b", b, n, s->spec.ring_dim));
     const float *const rows[2] = {a, s->spec.modalities == 2 ? b : NULL};
@@ -793,10 +856,11 @@ static glofnd_status check(gf_error *err, const glofnd_store *s, int side, const
     FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
     FAIL_IF(err, side < 0 || side >= s->spec.modalities, GLOFND_E_ARGUMENT, "side is %d; the store has sides 0 .. %d", side,
             (int)s->spec.modalities - 1);
-    if (!distinct) return gf_store_check_ids(err, s, "id", id, n, 0, NULL);
+    if (!distinct) return s->spec.keyed ? GLOFND_OK : gf_store_check_ids(err, s, "id", id, n, 0, NULL);
     int64_t *scratch = (uint64_t)n <= SIZE_MAX / 32 ? malloc(2 * sizeof *scratch * (size_t)n + 1) : NULL;
     FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
-    const glofnd_status status = gf_store_check_ids(err, s, "id", id, n, 1, scratch);
+    const glofnd_status status =
+        s->spec.keyed ? check_distinct(err, "id", id, n, scratch) : gf_store_check_ids(err, s, "id", id, n, 1, scratch);
     free(scratch);
     return status;
 }
@@ -806,8 +870,12 @@ glofnd_status glofnd_bank_get(glofnd_ctx *c, const glofnd_store *s, int side, co
     TRY(check(&c->err, s, side, id, n, rows, 0));
     if (n == 0) return GLOFND_OK;
     if (s->device) return on_device(&c->err, s, 0, side, id, n, rows);
-    gf_store_bank_gather(s, side, id, n, rows);
-    return GLOFND_OK;
+    int64_t *found;
+    const int64_t *at;
+    const glofnd_status status = find_rows(&c->err, s, id, n, 0, &found, &at);
+    if (status == GLOFND_OK) gf_store_bank_gather(s, side, at, n, rows);
+    free(found);
+    return status;
 }
 
 glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const void *rows) {
@@ -821,9 +889,13 @@ glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const in
         FAIL_IF(&c->err, (finite_rows[i] & 0x7c00) == 0x7c00, GLOFND_E_NUMERIC,
                 "row %lld of the bank is not finite at position %lld", (long long)(i / dim), (long long)(i % dim));
     if (s->device) return on_device(&c->err, s, 1, side, id, n, (uint16_t *)(uintptr_t)rows);
-    TRY(gf_store_prepare(&c->err, s, id, n));
-    gf_store_bank_scatter(s, side, id, n, rows);
-    return GLOFND_OK;
+    int64_t *found;
+    const int64_t *at;
+    glofnd_status status = find_rows(&c->err, s, id, n, 1, &found, &at);
+    if (status == GLOFND_OK) status = gf_store_prepare(&c->err, s, at, n);
+    if (status == GLOFND_OK) gf_store_bank_scatter(s, side, at, n, rows);
+    free(found);
+    return status;
 }
 
 glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side, const int64_t *id, int64_t n, void *rows) {

@@ -7,7 +7,7 @@
  *
  * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
  * Files: store.c (life, rows, ring, averages, a store on a device), store_file.c (save and load; the working file behind a
- * mapped store).
+ * mapped store), store_keys.c (a store of keys: keys to rows, growth).
  */
 #pragma once
 
@@ -23,7 +23,7 @@ typedef struct gf_ring { /* recent unit embeddings of one modality's columns */
 
 #define GF_STORE_PAGE 4096 /* bytes: unit in which a working file takes disk space */
 #define GF_STORE_MAX_N ((int64_t)1 << 40)
-#define GF_STORE_MAX_RECORD (72 + 4 * GF_BANK_MAX_DIM) /* bytes of the largest record: two modalities with everything */
+#define GF_STORE_MAX_RECORD (80 + 4 * GF_BANK_MAX_DIM) /* bytes of the largest record: two modalities with everything, a key */
 
 struct glofnd_store {
     gf_store_spec spec;
@@ -38,8 +38,15 @@ struct glofnd_store {
     uint64_t *pages;               /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
                                    Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
     glofnd_anchor
-        *lent; /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
-    int fd;    /* of the working file; -1 in memory */
+        *lent;  /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
+    int fd;     /* of the working file; -1 in memory */
+    char *path; /* of the working file of a store of keys, beside which its table lies; else NULL */
+    struct gf_key_table {
+        uint64_t *slot; /* [slots] 0: free; else row + 1, below 24 bits of the hash of its key. NULL: the store has positions */
+        int64_t slots;  /* a power of two */
+        int fd;         /* of the unnamed file that it is a mapping of; -1: memory */
+    } table;
+    int64_t used;            /* keys on the CPU: rows 0 .. used-1 have one, in the order in which they came */
     const gf_device *device; /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
                                    pull */
     gf_device_store *on;
@@ -92,7 +99,49 @@ glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_sto
  * On the CPU it is glofnd_bank_put() or glofnd_bank_get(). */
 glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side, const int64_t *id, int64_t n, void *rows);
 
+/* ----- keys: for stores with spec.keyed, on the CPU ----- */
+
+/* row [n] = the rows of the keys id [n]; -1: it has none. `insert`: those get the next rows, and the store grows if it must
+ * (E_MEMORY, E_IO); what was taken is given back by gf_store_forget_keys(). On failure no row was taken. */
+glofnd_status gf_store_rows(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n, int insert, int64_t *row);
+/* Takes back the rows from `used` on, which must have no state: a step that failed. */
+void gf_store_forget_keys(glofnd_store *s, int64_t used);
+/* E_INDEX if a key occurs twice. `scratch` [2n]. */
+glofnd_status gf_store_check_keys(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
+
 /* ----- between the store's own files ----- */
+
+#define GF_KEYS_MAX ((((int64_t)1 << 40) / 10) * 7) /* rows of the largest table */
+
+/* Lazily-zero memory; growing keeps the content, and leaves it alone where it fails (NULL). */
+void *gf_lazy_alloc(uint64_t bytes);
+void *gf_lazy_grow(void *p, uint64_t bytes, uint64_t more);
+void gf_lazy_free(void *p, uint64_t bytes);
+uint64_t gf_store_touched_bytes(const glofnd_store *s);
+uint64_t gf_store_pages_bytes(const glofnd_store *s);
+/* Rows of the smallest table with room for so many keys. */
+int64_t gf_store_room(int64_t keys);
+/* Room for so many keys, for good. */
+glofnd_status gf_store_make_room(gf_error *err, glofnd_store *s, int64_t keys);
+/* The table of a store whose rows 0 .. used-1 have their keys. E_FORMAT: one occurs twice. */
+glofnd_status gf_store_index(gf_error *err, glofnd_store *s);
+void gf_store_drop_table(glofnd_store *s);
+int64_t gf_store_key_of(const glofnd_store *s, int64_t row);
+/* Bytes of a record without its key: all zero means never seen. */
+size_t gf_store_state_bytes(const glofnd_store *s);
+
+typedef struct gf_keyed_row {
+    int64_t key, row;
+} gf_keyed_row;
+
+/* (*out) [*count]: the rows that have state, by ascending keys; to be freed. Also of the copy of a store on a device. */
+glofnd_status gf_store_order(gf_error *err, const glofnd_store *s, gf_keyed_row **out, int64_t *count);
+/* First row from `row` on that has state; spec.n: none. */
+int64_t gf_store_next_seen(const glofnd_store *s, int64_t row);
+/* Working file and mapping get n rows. */
+glofnd_status gf_store_map_grow(gf_error *err, glofnd_store *s, int64_t n);
+/* The table's file: unnamed, beside the working file, with disk space for all of it. */
+glofnd_status gf_store_map_table(gf_error *err, const glofnd_store *s, int64_t slots, struct gf_key_table *out);
 
 /* E_ARGUMENT naming the field and its range. */
 glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec);
@@ -136,5 +185,5 @@ glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path);
 void gf_store_unmap(glofnd_store *s);
 /* 1: a store has this working file mapped. 0 also where the file system has no locks. */
 int gf_store_map_in_use(const char *path);
-/* Copies the shared rows to the working file. */
+/* Copies the shared rows, and how many rows have a key, to the working file. */
 void gf_store_map_shared(glofnd_store *s);

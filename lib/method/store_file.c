@@ -23,6 +23,7 @@
 #include "io/file.h"
 #include "method/context.h"
 #include "method/store.h"
+#include "util/array.h"
 
 /* ----- map ----- */
 
@@ -37,7 +38,8 @@
 #define MAP_HEADER_BYTES GF_STORE_PAGE
 #define FIELD_BYTES 40 /* of the header's checked fields, with their CRC */
 #define SHARED_AT 64   /* the shared rows, in host order like the records; not under the CRC */
-#define MAP_VERSION 1
+#define USED_AT 104    /* of a store of keys: rows that have one, in host order; not under the CRC */
+#define MAP_VERSION 2  /* of a store of keys; 1: of positions */
 static const char map_magic[] = "GLOFNDWK";
 
 static uint64_t file_bytes(const glofnd_store *s) { return MAP_HEADER_BYTES + (uint64_t)s->spec.n * s->record_bytes; }
@@ -47,9 +49,9 @@ static uint64_t file_bytes(const glofnd_store *s) { return MAP_HEADER_BYTES + (u
 static void make_fields(const glofnd_store *s, unsigned char *p) {
     const uint32_t host_order = 0x01020304; /* records are mapped, so their byte order is the host's */
     memcpy(p, map_magic, 8);
-    gf_le32_put(p + 8, MAP_VERSION);
+    gf_le32_put(p + 8, s->spec.keyed ? 2 : 1);
     memcpy(p + 12, &host_order, 4);
-    gf_le64_put(p + 16, (uint64_t)s->spec.n);
+    gf_le64_put(p + 16, s->spec.keyed ? 0 : (uint64_t)s->spec.n); /* keys: as many rows as the file has */
     gf_le32_put(p + 24, (uint32_t)s->spec.modalities);
     gf_le32_put(p + 28, (uint32_t)s->spec.temperatures);
     gf_le32_put(p + 32, (uint32_t)s->record_bytes);
@@ -70,11 +72,14 @@ static glofnd_status check_fields(gf_error *err, const char *path, const unsigne
             "working file '%.300s' has a corrupt header; remove it or give a different path", path);
     FAIL_IF(err, memcmp(have + 12, want + 12, 4) != 0, GLOFND_E_FORMAT,
             "working file '%.300s' was made on a machine with a different byte order", path);
+    FAIL_IF(err, gf_le32(have + 8) != gf_le32(want + 8), GLOFND_E_FORMAT,
+            "working file '%.200s' is of a store %s, and this store has %s; remove it or give a different path", path,
+            gf_le32(have + 8) == 2 ? "of keys" : "of positions", gf_le32(want + 8) == 2 ? "keys" : "positions");
     if (memcmp(have + 16, want + 16, 8) != 0) return differs(err, path, "n", gf_le64(have + 16), gf_le64(want + 16));
     static const struct {
         const char *name;
         int at;
-    } field[] = {{"version", 8}, {"modalities", 24}, {"temperatures", 28}, {"record bytes", 32}};
+    } field[] = {{"modalities", 24}, {"temperatures", 28}, {"record bytes", 32}};
     for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
         const uint32_t a = gf_le32(have + field[i].at), b = gf_le32(want + field[i].at);
         if (a != b) return differs(err, path, field[i].name, a, b);
@@ -107,6 +112,15 @@ static glofnd_status fill_new(gf_error *err, const glofnd_store *s, const char *
 
 /* ----- reopening ----- */
 
+/* 1: every page under the rows may be read, as one array. */
+static int all_live(const glofnd_store *s, int64_t first, int64_t count) {
+    const size_t begin = (size_t)first * s->record_bytes, end = begin + (size_t)count * s->record_bytes;
+    for (size_t page = begin / GF_STORE_PAGE; page <= (end - 1) / GF_STORE_PAGE; page++) {
+        if (!gf_bit(s->pages, (int64_t)page)) return 0;
+    }
+    return 1;
+}
+
 /* Marks bytes [begin, end) of the file as possibly written. */
 static void mark_data(glofnd_store *s, uint64_t begin, uint64_t end) {
     if (begin < MAP_HEADER_BYTES) begin = MAP_HEADER_BYTES;
@@ -134,12 +148,49 @@ static void find_data(glofnd_store *s) {
     }
 }
 
+/* A store of keys has the rows of its working file, whose bit maps replace those of the rows that it was made for. */
+static glofnd_status take_rows_of_file(gf_error *err, glofnd_store *s, const char *path, uint64_t bytes,
+                                       const unsigned char *header) {
+    const uint64_t rows = bytes < MAP_HEADER_BYTES ? 0 : (bytes - MAP_HEADER_BYTES) / s->record_bytes;
+    const uint64_t keys_max = GF_KEYS_MAX;
+    glofnd_store larger = *s;
+    int64_t used;
+    memcpy(&used, header + USED_AT, sizeof used);
+    const int fits = rows >= 1 && rows <= keys_max && MAP_HEADER_BYTES + rows * s->record_bytes == bytes;
+    FAIL_IF(err, !fits || gf_store_room((int64_t)rows) != (int64_t)rows || used < 0 || (uint64_t)used > rows, GLOFND_E_FORMAT,
+            "working file '%.200s' is corrupt: %llu bytes, and %lld keys; remove it or give a different path", path,
+            (unsigned long long)bytes, (long long)used);
+    larger.spec.n = (int64_t)rows;
+    uint64_t *touched = gf_lazy_alloc(gf_store_touched_bytes(&larger)), *pages = gf_lazy_alloc(gf_store_pages_bytes(&larger));
+    if (!touched || !pages) {
+        gf_lazy_free(touched, gf_store_touched_bytes(&larger));
+        gf_lazy_free(pages, gf_store_pages_bytes(&larger));
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for the tables of a store of %llu keys", (unsigned long long)rows);
+    }
+    gf_lazy_free(s->touched, gf_store_touched_bytes(s));
+    gf_lazy_free(s->pages, gf_store_pages_bytes(s));
+    s->spec.n = larger.spec.n, s->touched = touched, s->pages = pages, s->used = used;
+    return GLOFND_OK;
+}
+
+/* Every key is read, so all of them must lie in pages that may be. */
+static glofnd_status index_reopened(gf_error *err, glofnd_store *s, const char *path) {
+    gf_error why = {""};
+    FAIL_IF(err, s->used > 0 && !all_live(s, 0, s->used), GLOFND_E_FORMAT,
+            "working file '%.200s' is corrupt: keys are missing; remove it or give a different path", path);
+    const glofnd_status status = gf_store_index(&why, s);
+    FAIL_IF(err, status == GLOFND_E_FORMAT, status, "working file '%.200s' is corrupt: %.200s", path, why.text);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why.text);
+    return GLOFND_OK;
+}
+
 static glofnd_status reopen(gf_error *err, glofnd_store *s, const char *path, uint64_t bytes) {
-    unsigned char have[SHARED_AT + sizeof s->shared] = {0}, want[FIELD_BYTES];
+    unsigned char have[USED_AT + sizeof s->used] = {0}, want[FIELD_BYTES];
     const ssize_t got = pread(s->fd, have, sizeof have, 0);
     FAIL_IF(err, got < 0, GLOFND_E_IO, "working file '%.300s' cannot be read: %s", path, strerror(errno));
     make_fields(s, want);
     TRY(check_fields(err, path, have, want));
+    if (s->spec.keyed) TRY(take_rows_of_file(err, s, path, bytes, have));
     if (bytes != file_bytes(s)) return differs(err, path, "bytes", bytes, file_bytes(s));
     memcpy(s->shared, have + SHARED_AT, sizeof s->shared);
     find_data(s);
@@ -178,7 +229,8 @@ static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *pa
             path);
     if (st.st_size > 0) {
         TRY(reopen(err, s, path, (uint64_t)st.st_size));
-        return map_file(err, s, path);
+        TRY(map_file(err, s, path));
+        return s->spec.keyed ? index_reopened(err, s, path) : GLOFND_OK;
     }
     glofnd_status status = fill_new(err, s, path);
     if (status == GLOFND_OK) status = map_file(err, s, path);
@@ -188,6 +240,8 @@ static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *pa
 
 glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path) {
     int made = 0;
+    s->path = s->spec.keyed ? strdup(path) : NULL;
+    FAIL_IF(err, s->spec.keyed && !s->path, GLOFND_E_MEMORY, "no memory for a path");
     s->fd = gf_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     made = s->fd >= 0;
     if (!made && errno == EEXIST) s->fd = gf_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
@@ -212,6 +266,27 @@ void gf_store_unmap(glofnd_store *s) {
 void gf_store_map_shared(glofnd_store *s) {
     unsigned char *header = s->mapping;
     memcpy(header + SHARED_AT, s->shared, sizeof s->shared);
+    if (s->spec.keyed) memcpy(header + USED_AT, &s->used, sizeof s->used);
+}
+
+glofnd_status gf_store_map_grow(gf_error *err, glofnd_store *s, int64_t n) {
+    glofnd_store larger = *s;
+    larger.spec.n = n;
+    const off_t before = (off_t)file_bytes(s);
+    const size_t bytes = (size_t)file_bytes(&larger);
+    FAIL_IF(err, gf_truncate(s->fd, (off_t)bytes) != 0, GLOFND_E_IO, "the working file of %lld keys cannot grow to %zu bytes: %s",
+            (long long)n, bytes, strerror(errno));
+    void *p = mremap(s->mapping, s->mapped_bytes, bytes, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED) {
+        const int why = errno;
+        const int cut = gf_truncate(s->fd, before); /* if that fails, too, the file is refused when it is opened again */
+        GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "the working file of %lld keys cannot be mapped: %s%s",
+                (long long)n, strerror(why), cut == 0 ? "" : "; it is now too long");
+    }
+    s->mapping = p;
+    s->mapped_bytes = bytes;
+    s->records = (unsigned char *)p + MAP_HEADER_BYTES;
+    return GLOFND_OK;
 }
 
 /* ----- disk space ----- */
@@ -250,6 +325,26 @@ glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t fir
     return GLOFND_OK;
 }
 
+glofnd_status gf_store_map_table(gf_error *err, const glofnd_store *s, int64_t slots, struct gf_key_table *out) {
+    const size_t bytes = (size_t)slots * sizeof *out->slot;
+    char *temp = NULL;
+    const int fd = gf_open_temp(s->path, O_RDWR, &temp);
+    FAIL_IF(err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "a table of keys beside '%.300s' cannot be made: %s",
+            s->path, strerror(errno));
+    unlink(temp);
+    free(temp);
+    const int failed = gf_truncate(fd, (off_t)bytes) != 0 || take_space(fd, 0, (off_t)bytes) != 0;
+    void *p = failed ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        const int why = errno;
+        close(fd);
+        GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO,
+                "a table of keys of %zu bytes beside '%.300s' cannot be made: %s", bytes, s->path, strerror(why));
+    }
+    *out = (struct gf_key_table){.slot = p, .slots = slots, .fd = fd};
+    return GLOFND_OK;
+}
+
 glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n) {
     if (s->fd < 0) return GLOFND_OK;
     for (int64_t i = 0; i < n; i++) {
@@ -260,9 +355,11 @@ glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id
 
 /* ----- store file ----- */
 
-#define VERSION 2           /* that this program reads; stores without a bank are written as version 1, which has no bank_dim */
+#define VERSION \
+    3 /* that this program reads; 1: without bank_dim, 2: without keys. Each store is written as the lowest it can be */
 #define HEADER_BYTES 140    /* with its CRC */
 #define HEADER_BANK_BYTES 8 /* more, with a bank */
+#define HEADER_KEY_BYTES 16 /* more, with keys: bank_dim, which may be 0; 1; 0 */
 #define BLOCK_BYTES 20      /* of a block of records without runs and rows, with its CRC */
 #define RUN_BYTES 4
 #define RING_BLOCK 1024     /* ring rows per block */
@@ -306,10 +403,10 @@ static int is_empty(const glofnd_store *s, int64_t id) {
     const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
     unsigned char record[GF_STORE_MAX_RECORD];
     if (begin / GF_STORE_PAGE == last / GF_STORE_PAGE && gf_bit(s->pages, (int64_t)(begin / GF_STORE_PAGE))) {
-        return is_zero(s->records + begin, s->record_bytes);
+        return is_zero(s->records + begin, gf_store_state_bytes(s));
     }
     gf_store_read_record(s, id, record);
-    return is_zero(record, s->record_bytes);
+    return is_zero(record, gf_store_state_bytes(s));
 }
 
 /* First row from `id` on that shares a byte with a page that was written. */
@@ -348,6 +445,17 @@ static int64_t next_touched(const glofnd_store *s, int64_t block) {
     return block < blocks ? block : blocks;
 }
 
+int64_t gf_store_next_seen(const glofnd_store *s, int64_t row) {
+    while (row < s->spec.n) {
+        const int64_t block = next_touched(s, row / GF_STORE_BLOCK), first = block * GF_STORE_BLOCK;
+        if (block == gf_store_blocks(s)) break;
+        const int64_t stop = first + gf_store_block_rows(s, block);
+        for (row = next_live(s, row > first ? row : first, stop); row < stop; row = next_live(s, row + 1, stop))
+            if (!is_empty(s, row)) return row;
+    }
+    return s->spec.n;
+}
+
 static uint64_t ring_blocks(const gf_store_spec *spec, int64_t count) {
     return (uint64_t)spec->modalities * (uint64_t)((count + RING_BLOCK - 1) / RING_BLOCK);
 }
@@ -357,9 +465,14 @@ static uint64_t ring_bytes(const gf_store_spec *spec, int64_t count) {
     return ring_blocks(spec, count) * RING_BLOCK_BYTES + (uint64_t)spec->modalities * (uint64_t)count * row;
 }
 
-static uint32_t header_bytes(const gf_store_spec *spec) { return HEADER_BYTES + (spec->bank_dim ? HEADER_BANK_BYTES : 0); }
+static uint64_t blocks_of(int64_t rows) { return ((uint64_t)rows + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
 
-static file_head describe(const glofnd_store *s) {
+static uint32_t header_bytes(const gf_store_spec *spec) {
+    return HEADER_BYTES + (spec->keyed ? HEADER_KEY_BYTES : spec->bank_dim ? HEADER_BANK_BYTES : 0);
+}
+
+/* `keys`: rows that are written, of a store of keys. */
+static file_head describe(const glofnd_store *s, int64_t keys) {
     file_head h = {.spec = s->spec,
                    .record_bytes = (uint32_t)s->record_bytes,
                    .block_records = GF_STORE_BLOCK,
@@ -368,6 +481,12 @@ static file_head describe(const glofnd_store *s) {
     memcpy(h.shared, s->shared, sizeof h.shared);
     h.ring_blocks = ring_blocks(&s->spec, s->ring_count);
     h.file_bytes = header_bytes(&s->spec) + ring_bytes(&s->spec, s->ring_count) + END_BYTES;
+    if (s->spec.keyed) {
+        h.spec.n = keys;
+        h.blocks = blocks_of(keys);
+        h.file_bytes += h.blocks * (BLOCK_BYTES + RUN_BYTES) + (uint64_t)keys * s->record_bytes;
+        return h;
+    }
     const int64_t blocks = gf_store_blocks(s);
     block_runs found;
     for (int64_t b = next_touched(s, 0); b < blocks; b = next_touched(s, b + 1)) {
@@ -383,7 +502,7 @@ static file_head describe(const glofnd_store *s) {
 
 static void put_head(gf_writer *w, const file_head *h) {
     gf_put(w, magic, 8);
-    gf_put_u32(w, h->spec.bank_dim ? 2 : 1);
+    gf_put_u32(w, h->spec.keyed ? 3 : h->spec.bank_dim ? 2 : 1);
     gf_put_u32(w, header_bytes(&h->spec));
     gf_put_u64(w, (uint64_t)h->spec.n);
     gf_put_u32(w, (uint32_t)h->spec.modalities);
@@ -404,17 +523,12 @@ static void put_head(gf_writer *w, const file_head *h) {
         gf_put_words4(w, &h->shared[side].log_u, 1);
         gf_put_u32(w, h->shared[side].clock);
     }
-    if (h->spec.bank_dim) gf_put_u64(w, (uint64_t)h->spec.bank_dim);
-    gf_put_crc(w);
-}
-
-/* 1: every page under the rows may be read, so that one call can write them. */
-static int all_live(const glofnd_store *s, int64_t first, int64_t count) {
-    const size_t begin = (size_t)first * s->record_bytes, end = begin + (size_t)count * s->record_bytes;
-    for (size_t page = begin / GF_STORE_PAGE; page <= (end - 1) / GF_STORE_PAGE; page++) {
-        if (!gf_bit(s->pages, (int64_t)page)) return 0;
+    if (h->spec.bank_dim || h->spec.keyed) gf_put_u64(w, (uint64_t)h->spec.bank_dim);
+    if (h->spec.keyed) {
+        gf_put_u32(w, 1);
+        gf_put_u32(w, 0);
     }
-    return 1;
+    gf_put_crc(w);
 }
 
 static void put_rows(gf_writer *w, const glofnd_store *s, int64_t first, int64_t count) {
@@ -442,6 +556,20 @@ static void put_block(gf_writer *w, const glofnd_store *s, int64_t block, const 
     gf_put_crc(w);
 }
 
+/* Rows [keys] by ascending keys: all blocks but the last are full. */
+static void put_keyed_blocks(gf_writer *w, const glofnd_store *s, const gf_keyed_row *rows, int64_t keys) {
+    for (int64_t first = 0; first < keys; first += GF_STORE_BLOCK) {
+        const int64_t count = GF_MIN(keys - first, GF_STORE_BLOCK);
+        gf_put_u64(w, (uint64_t)(first / GF_STORE_BLOCK));
+        gf_put_u32(w, (uint32_t)count);
+        gf_put_u32(w, 1);
+        gf_put_u16(w, 0);
+        gf_put_u16(w, (uint16_t)count);
+        for (int64_t i = first; i < first + count; i++) put_rows(w, s, rows[i].row, 1);
+        gf_put_crc(w);
+    }
+}
+
 static void put_ring(gf_writer *w, const glofnd_store *s, int side) {
     const int64_t dim = s->spec.ring_dim;
     for (int64_t first = 0; first < s->ring_count; first += RING_BLOCK) {
@@ -455,12 +583,13 @@ static void put_ring(gf_writer *w, const glofnd_store *s, int side) {
     }
 }
 
-static glofnd_status write_store(gf_writer *w, const glofnd_store *s) {
-    const file_head h = describe(s);
+static glofnd_status write_store(gf_writer *w, const glofnd_store *s, const gf_keyed_row *rows, int64_t keys) {
+    const file_head h = describe(s, keys);
     const int64_t blocks = gf_store_blocks(s);
     block_runs found;
     put_head(w, &h);
-    for (int64_t b = next_touched(s, 0); b < blocks && w->status == GLOFND_OK; b = next_touched(s, b + 1)) {
+    if (s->spec.keyed) put_keyed_blocks(w, s, rows, keys);
+    for (int64_t b = next_touched(s, 0); !s->spec.keyed && b < blocks && w->status == GLOFND_OK; b = next_touched(s, b + 1)) {
         find_runs(s, b, &found);
         if (found.rows > 0) put_block(w, s, b, &found);
     }
@@ -479,10 +608,16 @@ static int same_file(const struct stat *a, const struct stat *b) { return a->st_
 
 static glofnd_status save(gf_error *err, const glofnd_store *s, const char *path) {
     gf_writer w;
+    gf_keyed_row *rows = NULL;
+    int64_t keys = 0;
     if (s->device) TRY(gf_store_pull(err, s));
-    TRY(gf_writer_open(err, &w, path));
-    const glofnd_status status = write_store(&w, s);
-    gf_writer_close(&w);
+    if (s->spec.keyed) TRY(gf_store_order(err, s, &rows, &keys));
+    glofnd_status status = gf_writer_open(err, &w, path);
+    if (status == GLOFND_OK) {
+        status = write_store(&w, s, rows, keys);
+        gf_writer_close(&w);
+    }
+    free(rows);
     return status;
 }
 
@@ -545,9 +680,13 @@ static glofnd_status get_head(gf_reader *r, file_head *h) {
         gf_get_words4(r, &h->shared[side].log_u, 1);
         h->shared[side].clock = gf_get_u32(r);
     }
+    uint32_t zero = 0;
     if (version > 1) h->spec.bank_dim = get_size(r);
+    if (version > 2) h->spec.keyed = (int32_t)gf_get_u32(r), zero = gf_get_u32(r);
     TRY(gf_check_crc(r, "header", -1));
-    if (bytes != header_bytes(&h->spec) || (version > 1 && h->spec.bank_dim == 0))
+    if ((version > 2 && h->spec.keyed != 1) || zero != 0)
+        return BAD(r, "'%.300s' is corrupt: its anchors are of kind %u, %u", r->path, (unsigned)h->spec.keyed, (unsigned)zero);
+    if (bytes != header_bytes(&h->spec) || (version == 2 && h->spec.bank_dim == 0))
         return BAD(r, "'%.300s' has a header of %u bytes", r->path, (unsigned)bytes);
     return GLOFND_OK;
 }
@@ -573,8 +712,8 @@ static glofnd_status check_head(gf_reader *r, const file_head *h) {
         return BAD(r, "'%.300s' is truncated or has grown: %llu bytes, %llu when it was saved", r->path,
                    (unsigned long long)r->size, (unsigned long long)h->file_bytes);
     }
-    const uint64_t all = ((uint64_t)h->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK;
-    if (h->blocks > all || h->blocks > left / BLOCK_BYTES || !ring_fits(h, left)) {
+    const uint64_t all = blocks_of(h->spec.n);
+    if (h->blocks > all || (h->spec.keyed && h->blocks != all) || h->blocks > left / BLOCK_BYTES || !ring_fits(h, left)) {
         return BAD(r, "'%.300s' is corrupt: %llu blocks and %lld ring rows do not fit into it", r->path,
                    (unsigned long long)h->blocks, (long long)h->ring_count);
     }
@@ -613,14 +752,14 @@ static glofnd_status get_rows(gf_reader *r, glofnd_store *s, int64_t first, int6
     gf_get_words4(r, records, bytes / 4);
     TRY(r->status);
     for (int64_t i = 0; i < count; i++) {
-        if (is_zero(records + (size_t)i * s->record_bytes, s->record_bytes)) {
+        if (is_zero(records + (size_t)i * s->record_bytes, gf_store_state_bytes(s))) {
             return BAD(r, "'%.300s' is corrupt: anchor %lld is saved without state", r->path, (long long)(first + i));
         }
     }
     return GLOFND_OK;
 }
 
-static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous) {
+static glofnd_status get_block(gf_reader *r, const file_head *h, glofnd_store *s, int64_t *previous) {
     const int64_t block = get_size(r);
     TRY(r->status);
     if (block <= *previous || block >= gf_store_blocks(s)) {
@@ -629,6 +768,10 @@ static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous)
     }
     block_runs found;
     TRY(get_runs(r, block, gf_store_block_rows(s, block), &found));
+    if (h->spec.keyed && (block != *previous + 1 || found.runs != 1 || found.run[0].first != 0 ||
+                          found.rows != GF_MIN(h->spec.n - block * GF_STORE_BLOCK, GF_STORE_BLOCK))) {
+        return BAD(r, "'%.300s' is corrupt: block %lld of the keys has %d rows", r->path, (long long)block, found.rows);
+    }
     for (int i = 0; i < found.runs; i++) TRY(get_rows(r, s, block * GF_STORE_BLOCK + found.run[i].first, found.run[i].count));
     *previous = block;
     return gf_check_crc(r, "block", block);
@@ -647,7 +790,7 @@ static glofnd_status get_ring(gf_reader *r, glofnd_store *s, int side) {
         gf_get_words4(r, s->ring[side].rows + first * dim, (size_t)(rows * dim));
         TRY(gf_check_crc(r, "ring from row", first));
         for (int64_t i = first; i < first + rows; i++) {
-            if (s->ring[side].id[i] >= -1) continue; /* with batch.slot, ids may exceed the store */
+            if (s->ring[side].id[i] >= -1 || s->spec.keyed) continue; /* with batch.slot, ids may exceed the store */
             return BAD(r, "'%.300s' is corrupt: ring row %lld has no anchor", r->path, (long long)i);
         }
     }
@@ -667,13 +810,25 @@ static glofnd_status get_end(gf_reader *r, const file_head *h) {
     return gf_reader_end(r);
 }
 
+/* Keys ascend: none is there twice. */
+static glofnd_status index_loaded(gf_reader *r, const file_head *h, glofnd_store *s) {
+    for (int64_t i = 1; i < h->spec.n; i++) {
+        const int64_t before = gf_store_key_of(s, i - 1), key = gf_store_key_of(s, i);
+        if (before >= key)
+            return BAD(r, "'%.300s' is corrupt: key %lld follows key %lld", r->path, (long long)key, (long long)before);
+    }
+    s->used = h->spec.n;
+    return gf_store_index(r->err, s);
+}
+
 static glofnd_status get_body(gf_reader *r, const file_head *h, glofnd_store *s) {
     int64_t previous = -1;
     s->ring_head = h->ring_head;
     s->ring_count = h->ring_count;
-    for (uint64_t i = 0; i < h->blocks; i++) TRY(get_block(r, s, &previous));
+    for (uint64_t i = 0; i < h->blocks; i++) TRY(get_block(r, h, s, &previous));
     for (int side = 0; side < s->spec.modalities; side++) TRY(get_ring(r, s, side));
     TRY(get_end(r, h));
+    if (s->spec.keyed) TRY(index_loaded(r, h, s));
     memcpy(s->shared, h->shared, sizeof s->shared);
     if (s->fd >= 0) gf_store_map_shared(s);
     return GLOFND_OK;
@@ -729,6 +884,9 @@ glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map
     TRY(gf_reader_open(&c->err, &r, path));
     glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
     gf_reader_close(&r);
+    if (status == GLOFND_OK && c->device && (*out)->spec.keyed)
+        status = gf_fail(&c->err, GLOFND_E_UNSUPPORTED, "'%.300s' has keys, and a store of keys cannot be on %s", path,
+                         c->device->name);
     if (status == GLOFND_OK && c->device) status = gf_store_to_device(&c->err, *out, c->device, c->on);
     if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
     return status;

@@ -19,10 +19,11 @@ VERSION = (1, 0)  # of the header that the tables below follow: major, minor
 # ----- structs ----------------------------------------------------------------------------------------------------------------
 
 STRUCTS: dict[str, list[tuple[str, Any]]] = {
-    "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
+    "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p), ("keyed", c_int32), ("reserved", c_int32)],
     "glofnd_store_info": [
         ("size", c_size_t), ("n", c_int64), ("modalities", c_int32), ("temperatures", c_int32), ("ring_rows", c_int64),
         ("ring_dim", c_int64), ("ring_count", c_int64), ("touched_rows", c_int64), ("row_bytes", c_size_t), ("bytes", c_size_t),
+        ("keys", c_int64), ("keyed", c_int32), ("reserved", c_int32),
     ],
     "glofnd_anchor": [
         ("lambda", c_float), ("m", c_float), ("v", c_float), ("log_u", c_float), ("clock", c_uint32), ("tau", c_float),
@@ -272,6 +273,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "store_save": (c_int, [c_void_p, c_void_p, c_char_p]),
     "store_load": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_void_p)]),
     "store_describe": (c_int, [c_void_p, POINTER(StoreInfo)]),
+    "store_reserve": (c_int, [c_void_p, c_void_p, c_int64]),
+    "store_keys": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, POINTER(c_int64)]),
     "anchors_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "anchors_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "ring_get": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -7,6 +7,8 @@
 #include "support/faults.h"
 #include "support/store_fixture.h"
 
+#include "method/context.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -38,12 +40,12 @@ static void fail_each(fixture *f, glofnd_store *s, call what, int at_least) {
 
 static glofnd_status create_in_memory(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0}, NULL, out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0, 0}, NULL, out);
 }
 
 static glofnd_status create_mapped(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0}, in_dir(f, "new"), out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0, 0}, in_dir(f, "new"), out);
 }
 
 static glofnd_status save(fixture *f, glofnd_store *s, glofnd_store **out) {
@@ -74,6 +76,40 @@ static glofnd_status put(fixture *f, glofnd_store *s, glofnd_store **out) {
     return status;
 }
 
+/* 717 keys: the last one makes the store double. */
+static glofnd_status grow_keys(fixture *f, glofnd_store *s, const char *path) {
+    const glofnd_store_spec spec = {.size = sizeof spec, .path = path, .keyed = 1};
+    glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+    for (int64_t i = 0; i < 717 && status == GLOFND_OK; i++) {
+        glofnd_store_info before = {.size = sizeof before}, after = {.size = sizeof after};
+        const glofnd_anchor row = {.lambda = 0.5f, .clock = 1, .log_u = (float)i};
+        assert_int_equal(glofnd_store_describe(s, &before), GLOFND_OK);
+        status = glofnd_anchors_put(f->c, s, 0, &(int64_t){i * i}, 1, &row);
+        assert_int_equal(glofnd_store_describe(s, &after), GLOFND_OK);
+        if (status == GLOFND_OK) continue;
+        assert_true(before.keys == i && after.keys == i && before.n == after.n);
+        for (int64_t k = 0; k < 717; k += 50) { /* reads allocate: the fault is over */
+            glofnd_anchor got;
+            assert_int_equal(glofnd_anchors_get(f->c, s, 0, &(int64_t){k * k}, 1, &got), GLOFND_OK);
+            assert_true(got.clock == (k < i) && (k >= i || got.log_u == (float)k));
+        }
+        (void)gf_fail(&f->c->err, status, "%s", "no memory");
+    }
+    glofnd_store_free(s);
+    if (path) unlink(path);
+    return status;
+}
+
+static glofnd_status keys_in_memory(fixture *f, glofnd_store *s, glofnd_store **out) {
+    (void)out;
+    return grow_keys(f, s, NULL);
+}
+
+static glofnd_status keys_mapped(fixture *f, glofnd_store *s, glofnd_store **out) {
+    (void)out;
+    return grow_keys(f, s, in_dir(f, "keys"));
+}
+
 static glofnd_store *filled(fixture *f) {
     glofnd_store *s = new_store(f, 10000, 2, 1, 50, 8, NULL);
     fill_store(f, s, 333, 6);
@@ -89,6 +125,8 @@ TEST_WITH(test_allocations, fixture_open, fixture_close) {
     fail_each(f, NULL, create_in_memory, 8);
     fail_each(f, NULL, create_mapped, 7);
     fail_each(f, s, put, 1);
+    fail_each(f, NULL, keys_in_memory, 700);
+    fail_each(f, NULL, keys_mapped, 700);
     fail_each(f, s, save, 2);
     write_bytes(in_dir(f, "target"), "what was there", 14);
     fail_each(f, NULL, load_in_memory, 9);
@@ -116,7 +154,7 @@ TEST_WITH(test_address_space, fixture_open, fixture_close) {
     for (int mapped = 0; mapped < 2; mapped++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             const char *path = mapped ? in_dir(f, "new") : NULL;
-            const gf_store_spec spec = {sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], 0};
+            const gf_store_spec spec = {sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], 0, 0};
             glofnd_store *s = NULL;
             assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
             const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
@@ -201,6 +239,41 @@ static int close_with_disk(void **state) {
     rmdir(disk);
     return fixture_close(state);
 }
+
+/* Keys until the disk is full: the store then has those before, as does its file when it is opened again. `roomy`: it is full for
+ * the rows; else for a larger table. */
+static void fill_with_keys(fixture *f, int roomy) {
+    const char *disk = in_dir(f, "disk");
+    assert_int_equal(mkdir(disk, 0700), 0);
+    if (mount("tmpfs", disk, "tmpfs", 0, "size=256k") != 0) skip(); /* needs the right to mount */
+    const glofnd_store_spec spec = {.size = sizeof spec, .path = in_dir(f, "disk/work"), .keyed = 1};
+    glofnd_store *s = NULL;
+    glofnd_store_info info = {.size = sizeof info};
+    glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+    assert_int_equal(status, GLOFND_OK);
+    int64_t n = 0;
+    if (roomy) assert_int_equal(glofnd_store_reserve(f->c, s, 11000), GLOFND_OK);
+    for (; status == GLOFND_OK; n += status == GLOFND_OK) {
+        const glofnd_anchor row = {.lambda = 0.5f, .clock = 1, .log_u = (float)n};
+        status = glofnd_anchors_put(f->c, s, 0, &(int64_t){n * n}, 1, &row);
+    }
+    assert_int_equal(status, GLOFND_E_IO);
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "pace"));
+    assert_in_range(n, 1000, 10000); /* 28 bytes each, and the tables of both sizes while it doubles */
+    assert_int_equal(count_files(disk), 1);
+    assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "saved")), GLOFND_OK);
+    glofnd_store_free(s);
+    assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
+    assert_int_equal(info.keys, n);
+    for (int64_t i = 0; i < n; i++) assert_true(get_row(f, s, 0, i * i).log_u == (float)i);
+    assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "again")), GLOFND_OK);
+    assert_same_bytes(in_dir(f, "saved"), in_dir(f, "again"));
+    glofnd_store_free(s);
+}
+
+TEST_WITH(test_full_disk_of_keys, fixture_open, close_with_disk) { fill_with_keys(*state, 0); }
+TEST_WITH(test_full_disk_of_rows_with_keys, fixture_open, close_with_disk) { fill_with_keys(*state, 1); }
 
 /* On a full tmpfs a stray access to the mapping would end the process: neither writing nor reading may make one. */
 TEST_WITH(test_full_disk, fixture_open, close_with_disk) {

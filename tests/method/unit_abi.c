@@ -26,11 +26,11 @@ typedef struct entry { /* a constant has no type, and its value as offset */
 /* clang-format off */
 static const entry TABLE[] = {
 #define F(name) FIELD(glofnd_store_spec, name)
-    F(size), F(n), F(dim), F(path),
+    F(size), F(n), F(dim), F(path), F(keyed), F(reserved),
 #undef F
 #define F(name) FIELD(glofnd_store_info, name)
     F(size), F(n), F(modalities), F(temperatures), F(ring_rows), F(ring_dim), F(ring_count), F(touched_rows), F(row_bytes),
-    F(bytes),
+    F(bytes), F(keys), F(keyed), F(reserved),
 #undef F
 #define F(name) FIELD(glofnd_anchor, name)
     F(lambda), F(m), F(v), F(log_u), F(clock), F(tau), F(tau_m), F(tau_v), F(tau_clock),
@@ -67,8 +67,8 @@ TEST(structs_have_no_hidden_padding) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_store_spec, path);
-    ENDS_WITH(glofnd_store_info, bytes);
+    ENDS_WITH(glofnd_store_spec, reserved);
+    ENDS_WITH(glofnd_store_info, reserved);
     ENDS_WITH(glofnd_anchor, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);

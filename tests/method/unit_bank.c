@@ -11,7 +11,7 @@
 enum { DIM = 9, ANCHORS = 6000 }; /* two blocks */
 
 static glofnd_store *bank_store(fixture *f, int modalities, int temperatures, const char *path) {
-    const gf_store_spec spec = {ANCHORS, modalities, temperatures, 0, 0, DIM};
+    const gf_store_spec spec = {ANCHORS, modalities, temperatures, 0, 0, DIM, 0};
     glofnd_store *s = NULL;
     assert_int_equal(gf_store_make(f->c, &spec, path, &s), GLOFND_OK);
     return s;

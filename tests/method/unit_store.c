@@ -14,10 +14,18 @@ static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store 
 
 TEST_WITH(test_create_refuses, fixture_open, fixture_close) {
     fixture *f = *state;
-    const glofnd_store_spec bad[] = {
-        {sizeof *bad - 8, 10, 0, NULL},    {SIZE_MAX, 10, 0, NULL},    {0, 10, 0, NULL},
-        {sizeof *bad, 0, 0, NULL},         {sizeof *bad, -5, 0, NULL}, {sizeof *bad, ((int64_t)1 << 40) + 1, 0, NULL},
-        {sizeof *bad, INT64_MAX, 0, NULL}, {sizeof *bad, 10, -4, NULL}};
+    const glofnd_store_spec bad[] = {{24, 10, 0, NULL, 0, 0},
+                                     {SIZE_MAX, 10, 0, NULL, 0, 0},
+                                     {0, 10, 0, NULL, 0, 0},
+                                     {sizeof *bad, 0, 0, NULL, 0, 0},
+                                     {sizeof *bad, -5, 0, NULL, 0, 0},
+                                     {sizeof *bad, ((int64_t)1 << 40) + 1, 0, NULL, 0, 0},
+                                     {sizeof *bad, INT64_MAX, 0, NULL, 0, 0},
+                                     {sizeof *bad, 10, -4, NULL, 0, 0},
+                                     {sizeof *bad, 10, 0, NULL, 2, 0},
+                                     {sizeof *bad, 10, 0, NULL, -1, 0},
+                                     {sizeof *bad, -1, 0, NULL, 1, 0},
+                                     {sizeof *bad, INT64_MAX, 0, NULL, 1, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         glofnd_store *s = (glofnd_store *)(uintptr_t)bad;
         const glofnd_status status = glofnd_store_create(f->c, &bad[i], &s);
@@ -28,20 +36,20 @@ TEST_WITH(test_create_refuses, fixture_open, fixture_close) {
 /* The checks behind creation and loading: a file may claim anything. */
 TEST_WITH(test_contents_are_checked, fixture_open, fixture_close) {
     fixture *f = *state;
-    const gf_store_spec bad[] = {{10, 0, 0, 0, 0, 0},
-                                 {10, 3, 0, 0, 0, 0},
-                                 {10, -1, 0, 0, 0, 0},
-                                 {10, 1, 2, 0, 0, 0},
-                                 {10, 1, -1, 0, 0, 0},
-                                 {10, 1, 0, 4, 0, 0},
-                                 {10, 1, 0, 0, 4, 0},
-                                 {10, 1, 0, -4, 4, 0},
-                                 {10, 1, 0, -4, -4, 0},
-                                 {10, 1, 0, INT64_MAX, INT64_MAX, 0},
-                                 {10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32, 0},
-                                 {10, 1, 0, (int64_t)1 << 45, 1, 0},
-                                 {10, 1, 0, 0, 0, -1},
-                                 {10, 1, 0, 0, 0, GF_BANK_MAX_DIM + 1}};
+    const gf_store_spec bad[] = {{10, 0, 0, 0, 0, 0, 0},
+                                 {10, 3, 0, 0, 0, 0, 0},
+                                 {10, -1, 0, 0, 0, 0, 0},
+                                 {10, 1, 2, 0, 0, 0, 0},
+                                 {10, 1, -1, 0, 0, 0, 0},
+                                 {10, 1, 0, 4, 0, 0, 0},
+                                 {10, 1, 0, 0, 4, 0, 0},
+                                 {10, 1, 0, -4, 4, 0, 0},
+                                 {10, 1, 0, -4, -4, 0, 0},
+                                 {10, 1, 0, INT64_MAX, INT64_MAX, 0, 0},
+                                 {10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32, 0, 0},
+                                 {10, 1, 0, (int64_t)1 << 45, 1, 0, 0},
+                                 {10, 1, 0, 0, 0, -1, 0},
+                                 {10, 1, 0, 0, 0, GF_BANK_MAX_DIM + 1, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         glofnd_store *s = NULL;
         const glofnd_status status = gf_store_make(f->c, &bad[i], NULL, &s);
@@ -83,7 +91,7 @@ TEST_WITH(test_derived_from_options, fixture_open, fixture_close) {
 
 TEST_WITH(test_null_arguments, fixture_open, fixture_close) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, 10, 0, NULL};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = 10};
     glofnd_store *s = NULL, *out = (glofnd_store *)&s;
     glofnd_store_info info = {.size = sizeof info};
     glofnd_anchor row = {0};

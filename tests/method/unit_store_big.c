@@ -54,7 +54,7 @@ static void check(fixture *f, const glofnd_store *s, int64_t count) {
 
 TEST_WITH(test_mapped, fixture_open, fixture_close) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, in_dir(f, "work")};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS, .path = in_dir(f, "work")};
     glofnd_store *s = NULL, *t = NULL;
     const double t0 = seconds();
     const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
@@ -107,7 +107,7 @@ TEST_WITH(test_load_mapped, fixture_open, fixture_close) {
 
 TEST_WITH(test_in_memory, fixture_open, fixture_close) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, NULL};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS};
     glofnd_store *s = NULL, *t = NULL;
     if (glofnd_store_create(f->c, &spec, &s) == GLOFND_E_MEMORY) skip(); /* a kernel that never promises more than it has */
     touch(f, s, TOUCHED);
@@ -124,7 +124,7 @@ TEST_WITH(test_in_memory, fixture_open, fixture_close) {
 /* The largest n there is, which no memory or disk could hold: a few anchors at its ends. */
 TEST_WITH(test_largest, fixture_open, fixture_close) {
     fixture *f = *state;
-    const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0, 0};
+    const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0, 0, 0};
     glofnd_store *s = NULL, *t = NULL;
     if (gf_store_make(f->c, &spec, NULL, &s) == GLOFND_E_MEMORY) skip();
     put_row(f, s, 1, GF_STORE_MAX_N - 1, row_of(1));

@@ -138,7 +138,7 @@ static const struct {
     uint64_t value;
     const char *text;
 } bad[] = {
-    {AT_VERSION, 4, 3, "newer version"},
+    {AT_VERSION, 4, 4, "newer version"},
     {AT_VERSION, 4, 0xffffffff, "newer version"},
     {AT_VERSION, 4, 0, "does not exist"},
     {AT_HEADER_BYTES, 4, 144, "header"},

@@ -21,7 +21,7 @@ int flock(int fd, int operation) {
 }
 
 static glofnd_status try_open(fixture *f, int64_t n, int modalities, int temperatures, const char *path) {
-    const gf_store_spec spec = {n, modalities, temperatures, 0, 0, 0};
+    const gf_store_spec spec = {n, modalities, temperatures, 0, 0, 0, 0};
     glofnd_store *s = (glofnd_store *)f;
     const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
     if (status != GLOFND_OK) assert_null(s);
@@ -130,6 +130,10 @@ TEST_WITH(test_header_damage, fixture_open, fixture_close) {
         p[i] ^= 4;
     }
     gf_le32_put(p + 8, 2);
+    gf_le32_put(p + 36, gf_crc32c(0, p, 36));
+    write_bytes(work, p, n);
+    assert_refused(f, try_open(f, 100, 1, 0, work), GLOFND_E_FORMAT, "of keys");
+    gf_le32_put(p + 8, 3);
     gf_le32_put(p + 36, gf_crc32c(0, p, 36));
     write_bytes(work, p, n);
     assert_refused(f, try_open(f, 100, 1, 0, work), GLOFND_E_FORMAT, "newer version");

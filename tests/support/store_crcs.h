@@ -25,7 +25,10 @@ enum { /* offsets of the header's fields, and of those of a block */
        AT_FILE_BYTES = 88,
        AT_SHARED = 96,
        AT_HEADER_CRC = 136,
-       AT_BODY = 140,
+       AT_BODY = 140, /* version 1 */
+       AT_BANK_DIM = 136,
+       AT_KEYED = 144, /* version 3, u32, and a zero after it */
+       AT_BODY_KEYED = 156,
        IN_BLOCK_ROWS = 8,
        IN_BLOCK_RUNS = 12,
        IN_BLOCK_LIST = 16
@@ -61,8 +64,10 @@ static inline size_t close_ring(unsigned char *p, size_t n, size_t at, uint32_t 
 }
 
 static inline void fix_store_crcs(unsigned char *p, size_t n) {
+    static const uint64_t header[] = {AT_HEADER_CRC, AT_HEADER_CRC, 144, 152}; /* by version */
+    const uint32_t version = n >= AT_BODY ? gf_le32(p + AT_VERSION) : 0;
     uint32_t chain = 0;
-    size_t at = close_section(p, n, 0, AT_HEADER_CRC, &chain);
+    size_t at = close_section(p, n, 0, header[version < 4 ? version : 0], &chain);
     if (at) at = close_blocks(p, n, at, &chain);
     if (at) at = close_ring(p, n, at, &chain);
     if (!at || n - at < 24) return;

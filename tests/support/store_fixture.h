@@ -145,7 +145,7 @@ static inline void assert_rows_equal(const glofnd_anchor *a, const glofnd_anchor
 
 static inline glofnd_store *new_store(fixture *f, int64_t n, int modalities, int temperatures, int64_t ring_rows,
                                       int64_t ring_dim, const char *path) {
-    const gf_store_spec spec = {n, modalities, temperatures, ring_rows, ring_dim, 0};
+    const gf_store_spec spec = {n, modalities, temperatures, ring_rows, ring_dim, 0, 0};
     glofnd_store *s = NULL;
     const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
     if (status != GLOFND_OK) print_error("%s\n", glofnd_ctx_error(f->c));

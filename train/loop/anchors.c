@@ -168,6 +168,8 @@ static int same_ring(const gf_store_spec *a, const gf_store_spec *b) {
  * the message. */
 static glofnd_status check_memory(gf_error *err, const gf_config *c, const gf_store_spec *stored, const gf_store_spec *own,
                                   const char *path) {
+    FAIL_IF(err, stored->keyed, GLOFND_E_FORMAT, "%s: the stored anchors have keys, and the samples of this data have positions",
+            path);
     const unsigned memory = gf_detector_memory(c);
     FAIL_IF(err, stored->modalities != own->modalities || stored->temperatures != own->temperatures, GLOFND_E_FORMAT,
             "%s holds anchors of a different loss", path);

@@ -22,12 +22,13 @@ typedef struct gf_store_spec { /* the contents of a store: from its options and 
     int32_t modalities, temperatures;
     int64_t ring_rows, ring_dim; /* 0: no ring */
     int64_t bank_dim;            /* 0: no bank */
+    int32_t keyed;               /* 1: ids are keys, any int64; n is the rows that there is memory for, see store_keys.c */
 } gf_store_spec;
 
 #define GF_BANK_MAX_DIM 4096
 
 /* A record: gf_record of every modality; with temperatures, gf_temperature of every modality; with a bank, a row of float16
- * numbers of every modality, each filled up to a multiple of 4 bytes. */
+ * numbers of every modality, each filled up to a multiple of 4 bytes. In a store of keys, the key of its anchor comes last. */
 GF_HD size_t gf_bank_row_bytes(int64_t dim) { return 2 * (size_t)((dim + 1) / 2 * 2); }
 
 GF_HD size_t gf_bank_offset(int modalities, int temperatures, int64_t dim, int side) {
@@ -37,7 +38,8 @@ GF_HD size_t gf_bank_offset(int modalities, int temperatures, int64_t dim, int s
 
 /* Bytes of a whole record. */
 GF_HD size_t gf_record_bytes(const gf_store_spec *spec) {
-    return gf_bank_offset(spec->modalities, spec->temperatures, spec->bank_dim, spec->modalities);
+    return gf_bank_offset(spec->modalities, spec->temperatures, spec->bank_dim, spec->modalities) +
+           (spec->keyed ? sizeof(int64_t) : 0);
 }
 
 /* Bit maps over pages and blocks of records: which were ever written. */
