@@ -5,6 +5,8 @@
     glofnd.jax     the same loss for JAX, with functional state
     glofnd.discover(embeddings)   false negatives and duplicates among finished embeddings
     glofnd.leaks(train, test)     rows of one split that have a duplicate in another
+    glofnd.mine(queries, documents, positives)   hard negatives below each query's own threshold
+    glofnd.transformers, glofnd.sentence_transformers, glofnd.open_clip   the losses and callbacks of these trainers
 
 All are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
 uses one of them does not need the others' frameworks.
@@ -23,27 +25,33 @@ from ._lib import version as __version__
 
 if TYPE_CHECKING:
     from ._discover import Discovery, discover, leaks
+    from ._mine import Mined, mine
 
 __all__ = [
-    "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "NumericError", "OptionError",
-    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "leaks", "option_table",
+    "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "Mined", "NumericError", "OptionError",
+    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "leaks", "mine", "option_table",
 ]
 
-_LAYERS = ("numpy", "torch", "jax")
+_LAYERS = {"numpy": "numpy", "torch": "torch", "jax": "jax", "transformers": "transformers", "sentence_transformers": "sentence-transformers",
+           "open_clip": "open_clip_torch"}  # and the packages that they need
 
 
 def __getattr__(name: str) -> Any:
     if name in ("discover", "leaks", "Discovery"):
         return getattr(importlib.import_module("._discover", __name__), name)
+    if name in ("mine", "Mined"):
+        return getattr(importlib.import_module("._mine", __name__), name)
     if name in _LAYERS:
         try:
             return importlib.import_module("." + name, __name__)
         except ModuleNotFoundError as missing:  # hasattr(), help() and inspect ask for every name
-            if missing.name is None or missing.name.split(".")[0] != name:
+            part = (missing.name or "").split(".")[0]
+            if part not in (name, "torch", "transformers"):
                 raise
-            raise AttributeError(f"glofnd.{name} needs {name}, which is not installed: pip install {name}") from missing
+            package = _LAYERS[name if part == name else part]
+            raise AttributeError(f"glofnd.{name} needs {part}, which is not installed: pip install {package}") from missing
     raise AttributeError(f"module 'glofnd' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LAYERS])
+    return sorted([*__all__, "jax", "numpy", "torch"])

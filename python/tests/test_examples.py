@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,17 +14,40 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "exam
 
 class Examples(unittest.TestCase):
     def run_example(self, name, arguments, packages, expected, launcher=()):
+        self.need(packages)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn(expected, self.run_in(folder, name, arguments, launcher))
+
+    def need(self, packages):
         for package in packages:
             if importlib.util.find_spec(package) is None:
                 self.skipTest(f"{package} is not installed")
+
+    def run_in(self, folder, name, arguments, launcher=()):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HF_HUB_OFFLINE": "1",
                        "OMP_NUM_THREADS": "1"}
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, *launcher, os.path.join(EXAMPLES, name), *arguments.split()], cwd=folder,
-                                  env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, *launcher, os.path.join(EXAMPLES, name), *arguments.split()], cwd=folder,
+                              env=environment, capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
-        self.assertIn(expected, done.stdout)
         self.assertNotRegex(done.stderr, r"glofnd/_\w+\.py:\d+: \w*Warning")  # an example is a right loop
+        return done.stdout
+
+    def resumed(self, name, arguments, packages, later, launcher=()):
+        """Runs to the end; then again, from the first checkpoint: files `later`, which a killed run would not have, are removed. The
+        thresholds are equal."""
+        self.need(packages)
+        with open(os.path.join(EXAMPLES, name)) as file:
+            self.assertLessEqual(len(file.readlines()), 40)
+        with tempfile.TemporaryDirectory() as folder:
+            whole = self.run_in(folder, name, arguments, launcher)
+            for path in later:
+                path = os.path.join(folder, path)
+                self.assertTrue(os.path.exists(path), path)
+                (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
+            again = self.run_in(folder, name, arguments + " --resume", launcher)
+        thresholds = [re.search(r"^thresholds .*\d.*$", text, re.M) for text in (whole, again)]
+        self.assertTrue(all(thresholds), whole + again)
+        self.assertEqual(thresholds[0].group(), thresholds[1].group())
 
     def test_simclr(self):
         self.run_example("simclr.py", "--samples 64 --epochs 3 --batch 32", ["torch"], "epoch 2  loss")
@@ -39,6 +64,9 @@ class Examples(unittest.TestCase):
 
     def test_lightning(self):
         self.run_example("lightning_module.py", "--samples 128 --epochs 1", ["torch", "pytorch_lightning"], "thresholds")
+
+    def test_trainer_of_hugging_face(self):
+        self.resumed("hf_trainer.py", "--samples 128 --epochs 4", ["transformers", "accelerate"], ["out/checkpoint-6", "out/checkpoint-8"])
 
     def test_sentence_transformers(self):
         self.run_example("sentence_embeddings.py", "--samples 64 --epochs 1", ["sentence_transformers", "datasets", "accelerate"],
