@@ -54,7 +54,7 @@ GLOFND_API glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t fi
 /* ----- Discovery: false negatives and duplicates among finished embeddings ----- */
 
 /* Which rows are duplicates of one another.
- *   DEFAULT  rows with a similarity of at least 0.98
+ *   DEFAULT  rows with a similarity of at least 0.98, or more if the embeddings are so dense that natural neighbours have it
  *   ABOVE    rows with a similarity of at least `dup`
  *   EXACT    rows of equal bytes only */
 typedef int32_t glofnd_duplicates;
@@ -137,6 +137,7 @@ typedef struct glofnd_discovery_arrays {
     int64_t negatives;                                  /* columns of the following */
     const int32_t *negative;          /* [n][negatives] most similar rows that are not above the threshold; -1: no more */
     const float *negative_similarity; /* [n][negatives] NaN: no more */
+    double dup;                       /* the smallest similarity of duplicates; NaN: only rows of equal bytes */
 } glofnd_discovery_arrays;
 
 GLOFND_API glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_arrays *out);
@@ -167,6 +168,7 @@ typedef struct glofnd_decide_spec {
     const float *pred_probs; /* [n][pred_classes] a classifier's out-of-sample probabilities of labels 0, 1, ...: label issues by
                                     * confident learning. NULL: neighbours decide */
     int64_t pred_classes;    /* above every label */
+    int64_t rows;            /* > 0: keep so many rows, by the similarity that this takes; 0: those that are no duplicates */
 } glofnd_decide_spec;
 
 /* They belong to the result, until the next call of glofnd_discovery_decide(). */
@@ -198,6 +200,7 @@ typedef struct glofnd_decisions {
     int64_t samples;
     const int32_t *sample; /* [samples] rows in the order of choice */
     double sample_reach;   /* smallest similarity of a kept row to its most similar sample */
+    double limit;          /* a removed row has this similarity or more to its kept one; > 1: equal bytes */
 } glofnd_decisions;
 
 /* Decides. spec NULL: as a zeroed struct. glofnd_discovery_save() writes the latest decisions, or those of NULL. */

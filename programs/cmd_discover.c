@@ -38,10 +38,10 @@
 typedef struct discover_flags { /* as given */
     const char *keep, *from, *format, *label_column;
     gf_option_strings split;
-    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device,
-        *pred_probs;
+    const char *out, *dup, *labels, *classes, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels,
+        *device, *pred_probs;
     double alpha, html_mb, memory, rank_timeout;
-    int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
+    int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers, rows;
     int32_t graph, html, head, probe, learned, duplicates, resume, worker, force, quiet;
 } discover_flags;
 
@@ -867,7 +867,12 @@ static glofnd_status search(gf_error *err, discover_job *j) {
                                  : j->f->query ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
                                                : gf_discover_run(err, &j->s, &j->d, &j->r);
     gf_progress_end(&j->line);
-    return status;
+    if (status != GLOFND_OK || j->f->query || j->f->worker || rank_of(j) > 0) return status;
+    const double dup = j->s.dup;
+    TRY(gf_discover_fit_dup(err, &j->s, &j->d, &j->r));
+    if (!j->quiet && j->s.dup > dup)
+        gf_print(stderr, "dup=auto: many rows have ten others of similarity %g; duplicates have %g or more\n", dup, j->s.dup);
+    return GLOFND_OK;
 }
 
 static glofnd_status load(gf_error *err, discover_job *j) {
@@ -898,6 +903,14 @@ static glofnd_status load(gf_error *err, discover_job *j) {
         TRY(status);
     }
     TRY(j->f->from ? load_stored(err, j) : load_rows(err, j));
+    if (j->f->classes) {
+        FAIL_IF(err, !j->d.label, GLOFND_E_OPTION, "--classes names labels: give --labels");
+        FAIL_IF(err, j->d.classes.n > 0 && !j->f->from, GLOFND_E_OPTION,
+                "--classes names labels that are numbers; these are names already, as '%.60s'",
+                gf_string_list_get(&j->d.classes, 0));
+        gf_string_list_free(&j->d.classes);
+        TRY(gf_row_classes_read(err, j->f->classes, j->d.label, j->d.n, &j->d.classes));
+    }
     if (j->f->pred_probs && rank_of(j) == 0) TRY(read_probabilities(err, j));
     FAIL_IF(err, j->f->probe && !j->d.label, GLOFND_E_OPTION, "--probe needs labels: give --labels, --label-column or --data");
     FAIL_IF(err, j->f->probe && j->in_units, GLOFND_E_OPTION,
@@ -966,7 +979,8 @@ static const gf_option rows[] = {
     CLI_COUNT(F, top, "top", "N", "20", 0, 1e6, "list at most N per anchor, most similar first"),
     CLI_COUNT(F, max_pairs, "max-pairs", "N", "1e7", 1, 1e15, "list at most N pairs in total, the most similar ones"),
     CLI_STRING(F, dup, "dup", "S",
-               "minimum similarity of near duplicates (default 0.98, or that of --stored), or \"exact\": only equal rows"),
+               "minimum similarity of near duplicates, or \"exact\": only equal rows; default \"auto\": 0.98, or more if the "
+               "embeddings are that dense"),
     CLI_SWITCH(F, duplicates, "duplicates",
                "find only duplicates, in less than n^2 time: no thresholds, pairs or components; helps with a --dup near 1"),
     CLI_COUNT(F, approx, "approx", "P", NULL, 1, 65536,
@@ -974,6 +988,8 @@ static const gf_option rows[] = {
     CLI_STRING(F, keep, "keep", "RULE",
                "which row of a group of duplicates to keep: first (default), central, largest (image), label (the most frequent) "
                "or score:FILE"),
+    CLI_COUNT(F, rows, "rows", "N", NULL, 1, 2147483645.0,
+              "keep N rows: duplicates are removed at the similarity that this takes, instead of --dup"),
     CLI_STRINGS(
         F, split, "split", "NAME=SPEC",
         "leaks between splits, each a file of embeddings, data of the run, or rows FIRST:END of EMB; earlier ones are kept"),
@@ -986,6 +1002,7 @@ static const gf_option rows[] = {
         "--from: as before"),
     CLI_STRING(F, labels, "labels", "Y.npy",
                "int [samples]: precision and recall of the pairs found; or Parquet files or tables with --label-column"),
+    CLI_STRING(F, classes, "classes", "FILE", "names of classes 0, 1, 2 ..., one per line, for labels that are numbers"),
     CLI_STRING(F, pred_probs, "pred-probs", "P.npy",
                "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
     CLI_SWITCH(F, probe, "probe",
@@ -1066,7 +1083,9 @@ enum {
     PRED_PROBS = 1 << 24,
     WORKER = 1 << 25,
     RESUME = 1 << 26,
-    PROBE = 1 << 27
+    PROBE = 1 << 27,
+    ROWS = 1 << 28,
+    CLASSES = 1 << 29
 };
 
 /* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
@@ -1097,6 +1116,9 @@ static const struct {
     {PRED_PROBS, DUPLICATES | QUERY, 0, "--pred-probs decides on label issues: it does not go with --duplicates and --query"},
     {WORKER | RESUME, 0, 0, "--worker computes parts, --resume writes the result: give one of them"},
     {LABEL_COLUMN | FROM, 0, LABELS, "--label-column goes with --labels FILES here: --from reads no EMB"},
+    {ROWS, DUPLICATES | QUERY | APPROX, 0,
+     "--rows needs the neighbours of all rows: not with --duplicates, --query and --approx"},
+    {CLASSES, 0, LABELS | LABEL_COLUMN | FROM, "--classes names the labels of --labels or --label-column"},
     {SPLIT | DATA, 0, 0, "--split and --data exclude each other: with a run, each split has its own data"},
 };
 
@@ -1134,6 +1156,8 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         {f->worker, WORKER},
         {f->resume, RESUME},
         {f->probe, PROBE},
+        {f->rows > 0, ROWS},
+        {f->classes != NULL, CLASSES},
     };
     unsigned asked = 0;
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -1162,6 +1186,7 @@ static int read_settings(const cli_call *call, const discover_flags *f, discover
         .max_pairs = f->max_pairs,
         .dup_exact = f->dup && strcmp(f->dup, "exact") == 0,
         .dup = 0.98,
+        .dup_fits = f->dup ? strcmp(f->dup, "auto") == 0 : !stored,
         .learned = f->learned,
         .batch = f->batch,
         .epochs = f->epochs,
@@ -1176,8 +1201,9 @@ static int read_settings(const cli_call *call, const discover_flags *f, discover
                  .probe = f->approx,
                  .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default()},
     };
-    if (f->dup && !j->s.dup_exact && (gf_number_read(f->dup, &j->s.dup) || !(j->s.dup >= -1.0 && j->s.dup <= 1.0)))
-        return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
+    if (f->dup && !j->s.dup_exact && !j->s.dup_fits &&
+        (gf_number_read(f->dup, &j->s.dup) || !(j->s.dup >= -1.0 && j->s.dup <= 1.0)))
+        return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], exact or auto", f->dup);
     static const char *const formats[] = {"tsv", "parquet", "jsonl"}; /* by gf_table_format */
     for (int k = 0; k < 3; k++)
         if (f->format && strcmp(f->format, formats[k]) == 0) j->format = (gf_table_format)k;
@@ -1186,6 +1212,7 @@ static int read_settings(const cli_call *call, const discover_flags *f, discover
     int code = f->device ? device_flags_check("discover", f->device) : CLI_OK;
     j->split_ranges = f->from || (call->words > 0 && !is_run(call->word[0]));
     if (code == CLI_OK) code = read_decisions(call, j);
+    j->decide.most = f->rows;
     j->decide.negatives = f->negatives, j->decide.graph = f->graph;
     j->decide.outliers = f->duplicates ? 0 : f->outliers;
     j->decide.sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Decisions of `glofnd discover` against planted truth, beside cleanlab and scikit-learn where they are installed.
+"""Decisions of `glofnd discover` against planted truth, beside cleanlab, scikit-learn and FAISS where they are installed.
 
     tools/curation_truth.py [--glofnd build/glofnd] [--draws 3] [--peers] [NAME=EMB.npy,LABELS.npy ...]
 
 Without NAME: Fashion-MNIST of Debian's package dataset-fashion-mnist, as 64 principal components of its pixels. Planted, with the seed of each draw:
   labels      200 of them changed, to any class (uniform) or to one of the two most similar classes (similar)
   duplicates  300 rows twice, the copy with noise of 1/30 of its length
+  leaks       the last sixth of the rows is a test split; 100 rows of the training split are in it, too, with such noise
   outliers    100 rows of random directions; and the same, each twice
-Prints a table in Markdown: average precision of label issues, recall of planted duplicates and the least similarity of a removed row to the row that is kept for it,
-area under the ROC curve of outliers, seconds. Needs NumPy.
+Prints a table in Markdown: average precision of label issues, precision and recall of those with a probability of 0.5 or more and the share of
+planted ones among them whose suggestion is the old label, beside the mean probability; recall of planted duplicates and leaks, with the share
+of planted ones among all that were found, and the least similarity of a removed row to the row that is kept for it; area under the ROC
+curve of outliers; seconds. Needs NumPy.
 """
 
 import argparse
 import glob
 import gzip
+import importlib.util
 import os
 import subprocess
 import sys
@@ -90,37 +94,99 @@ class Program:
         return {key: [row[k] for row in rows] for k, key in enumerate(head)}
 
 
-def label_issues(program, x, y, seed, kind):
+def flags(rows, truth):
+    """Precision and recall of a set of rows."""
+    hits = float(truth[rows].sum())
+    return hits / max(len(rows), 1), hits / float(truth.sum())
+
+
+def label_issues(program, x, y, seed, kind, *more):
     z, truth = change_labels(x, y, seed, kind)
-    seconds = program(x, "--k", "10", labels=z)
+    seconds = program(x, "--k", "10", "--top", "50", *more, labels=z)
     found = program.table("label_issues.tsv")
+    rows, probability = np.array(found["row"], int), np.array(found["probability"], float)
     score = np.full(len(y), -1.0)
-    score[np.array(found["row"], int)] = np.array(found["score"], float)
-    return average_precision(score, truth), seconds
+    score[rows] = np.array(found["score"], float)
+    sure = rows[probability >= 0.5]
+    planted = truth[rows]
+    right = np.array(found["suggested"], int)[planted] == y[rows[planted]]
+    return average_precision(score, truth), *flags(sure, truth), float(probability[planted].mean()), float(right.mean()), seconds
 
 
 def cleanlab_issues(x, y, seed, kind):
+    from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
     z, truth = change_labels(x, y, seed, kind)
     begun = time.time()
-    shares = cross_val_predict(LogisticRegression(max_iter=200), x, z, cv=3, method="predict_proba")
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+    shares = cross_val_predict(classifier, x, z, cv=3, method="predict_proba")
     score = 1 - get_label_quality_scores(z, shares, method="self_confidence")
-    return average_precision(score, truth), time.time() - begun
+    rows = np.flatnonzero(find_label_issues(z, shares))
+    best, planted = shares.argmax(1), np.intersect1d(rows, np.flatnonzero(truth))
+    return (average_precision(score, truth), *flags(rows, truth), float(shares[planted].max(1).mean()),
+            float((best[planted] == y[planted]).mean()), time.time() - begun)
+
+
+def noisy(x, rows, rng):
+    noise = unit(rng.normal(size=(len(rows), x.shape[1])))
+    return x[rows] + np.linalg.norm(x[rows], axis=1, keepdims=True) * noise / 30
 
 
 def duplicates(program, x, seed):
     rng = np.random.default_rng(seed)
-    rows = rng.choice(len(x), COPIES, replace=False)
-    noise = rng.normal(size=(COPIES, x.shape[1]))
-    copies = x[rows] + np.linalg.norm(x[rows], axis=1, keepdims=True) * unit(noise) / 30
-    both = np.concatenate([x, copies]).astype(np.float32)
+    both = np.concatenate([x, noisy(x, rng.choice(len(x), COPIES, replace=False), rng)]).astype(np.float32)
     seconds = program(both, "--k", "10", "--dup", "0.999")
     gone = program.table("remove.tsv")
     row, kept = np.array(gone["row"], int), np.array(gone["kept"], int)
     least = (unit(both)[row] * unit(both)[kept]).sum(1).min()
-    return float(np.isin(np.arange(len(x), len(both)), row).mean()), float(least), seconds
+    return float(np.isin(np.arange(len(x), len(both)), row).mean()), float((row >= len(x)).mean()), float(least), seconds
+
+
+def faiss_duplicates(x, seed):
+    import faiss
+    rng = np.random.default_rng(seed)
+    both = unit(np.concatenate([x, noisy(x, rng.choice(len(x), COPIES, replace=False), rng)])).astype(np.float32)
+    begun = time.time()
+    index = faiss.IndexFlatIP(both.shape[1])
+    index.add(both)
+    near, other = index.search(both, 11)
+    gone = np.zeros(len(both), bool)
+    for i in np.flatnonzero((near[:, 1:] >= 0.999).any(1)):
+        gone[i] = any(j < i and not gone[j] for j in other[i][near[i] >= 0.999])
+    row = np.flatnonzero(gone)
+    return float(np.isin(np.arange(len(x), len(both)), row).mean()), float((row >= len(x)).mean()), time.time() - begun
+
+
+def leaky(x, seed):
+    rng = np.random.default_rng(seed)
+    train, test = np.split(x, [len(x) * 5 // 6])
+    rows = rng.choice(len(train), ALONE, replace=False)
+    return np.concatenate([train, test, noisy(train, rows, rng)]).astype(np.float32), len(train)
+
+
+def leaks(program, x, seed):
+    both, first = leaky(x, seed)
+    seconds = program(both, "--duplicates", "--dup", "0.999", "--split", f"test={first}:{len(both)}", "--split", f"train=0:{first}")
+    found = program.table("leaks.tsv")
+    rows = np.unique(np.concatenate([np.array(found["a"], int), np.array(found["b"], int)]))
+    rows = rows[rows >= first]
+    return float(np.isin(np.arange(len(x), len(both)), rows).mean()), float((rows >= len(x)).mean()), seconds
+
+
+def faiss_leaks(x, seed):
+    import faiss
+    both, first = leaky(x, seed)
+    both = unit(both).astype(np.float32)
+    begun = time.time()
+    index = faiss.IndexFlatIP(both.shape[1])
+    index.add(both[:first])
+    near, _ = index.search(both[first:], 1)
+    rows = first + np.flatnonzero(near[:, 0] >= 0.999)
+    return float(np.isin(np.arange(len(x), len(both)), rows).mean()), float((rows >= len(x)).mean()), time.time() - begun
 
 
 def outliers(program, x, seed, times):
@@ -144,10 +210,16 @@ def peers_outliers(x, seed, times):
     return area(-factor.negative_outlier_factor_, np.arange(len(both)) >= len(x)), time.time() - begun
 
 
-def row(name, what, tool, values, digits=3):
+def print_row(name, what, tool, values, digits=3):
+    """values [draws][measures and seconds]: the first measure with its deviation, the others as means."""
     values = np.array(values, float)
     std = f" ({values[:, 0].std(ddof=1):.{digits}f})" if len(values) > 1 else ""
-    print(f"| {name} | {what} | {tool} | {values[:, 0].mean():.{digits}f}{std} | {values[:, -1].mean():.1f} |", flush=True)
+    rest = ", ".join(f"{v:.{digits}f}" for v in values[:, 1:-1].mean(0))
+    print(f"| {name} | {what} | {tool} | {values[:, 0].mean():.{digits}f}{std} | {rest} | {values[:, -1].mean():.1f} |", flush=True)
+
+
+def installed(name):
+    return importlib.util.find_spec(name) is not None
 
 
 def main():
@@ -162,23 +234,30 @@ def main():
         name, _, files = word.partition("=")
         emb, _, labels = files.partition(",")
         sets.append((name, np.load(emb).astype(np.float32), np.load(labels).astype(np.int32)))
-    print("| data | planted | tool | mean (std) | s |\n|---|---|---|--:|--:|")
+    print("| data | planted: first measure | tool | mean (std) | others | s |\n|---|---|---|--:|--:|--:|")
+    labels = "average precision; of the flagged: precision, recall; of planted ones: probability, share right"
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(asked.glofnd, folder)
+        program, peers = Program(asked.glofnd, folder), asked.peers
         seeds = range(asked.draws)
         for name, x, y in sets:
             for kind in ("uniform", "similar"):
-                row(name, f"labels, {kind}: average precision", "glofnd", [label_issues(program, x, y, s, kind) for s in seeds])
-                if asked.peers:
-                    row(name, f"labels, {kind}: average precision", "cleanlab, logistic regression",
-                        [cleanlab_issues(x, y, s, kind) for s in seeds])
-            copies = [duplicates(program, x, s) for s in seeds]
-            row(name, "duplicates: recall", "glofnd", copies)
-            row(name, "duplicates: least similarity of a removed row to its kept one (limit 0.999)", "glofnd", [c[1:] for c in copies], 6)
+                what = f"labels, {kind}: {labels}"
+                print_row(name, what, "glofnd --top 50", [label_issues(program, x, y, s, kind) for s in seeds])
+                print_row(name, what, "glofnd --top 50 --probe", [label_issues(program, x, y, s, kind, "--probe") for s in seeds])
+                if peers and installed("cleanlab"):
+                    print_row(name, what, "cleanlab, logistic regression", [cleanlab_issues(x, y, s, kind) for s in seeds])
+            what = "duplicates: recall; share of planted ones; least similarity to the kept row"
+            print_row(name, what, "glofnd", [duplicates(program, x, s) for s in seeds], 4)
+            if peers and installed("faiss"):
+                print_row(name, what, "FAISS, flat", [faiss_duplicates(x, s) for s in seeds], 4)
+            print_row(name, "leaks: recall; share of planted ones", "glofnd", [leaks(program, x, s) for s in seeds])
+            if peers and installed("faiss"):
+                print_row(name, "leaks: recall; share of planted ones", "FAISS, flat", [faiss_leaks(x, s) for s in seeds])
             for times, word in ((1, "once"), (2, "each twice")):
-                row(name, f"outliers, {word}: area under the curve", "glofnd", [outliers(program, x, s, times) for s in seeds])
-                if asked.peers:
-                    row(name, f"outliers, {word}: area under the curve", "scikit-learn LOF", [peers_outliers(x, s, times) for s in seeds])
+                print_row(name, f"outliers, {word}: area under the curve", "glofnd", [outliers(program, x, s, times) for s in seeds])
+                if peers and installed("sklearn"):
+                    print_row(name, f"outliers, {word}: area under the curve", "scikit-learn LOF",
+                              [peers_outliers(x, s, times) for s in seeds])
 
 
 if __name__ == "__main__":

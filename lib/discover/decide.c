@@ -399,6 +399,86 @@ static glofnd_status decide_kept(gf_error *err, const gf_decide_spec *c, const g
     return status;
 }
 
+/* ----- down to a number of rows ----- */
+
+/* Keeps c->most rows: `s` gets the largest similarity of duplicates at which no more are kept, found by bisection; then the removed
+ * rows that are least similar to their kept one are kept, too, until there are so many. Without embeddings: lists are compared. */
+static glofnd_status keep_at(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                             gf_discover_result *r, gf_decisions *out) {
+    free(out->kept);
+    free(out->similarity);
+    *out = (gf_decisions){0};
+    FAIL_IF(err, gf_job_stopped(&s->task.watch), GLOFND_E_CANCELLED, "cancelled");
+    TRY(gf_discover_set_dup(err, s, d, r));
+    return decide_kept(err, c, s, d, r, out);
+}
+
+static int by_similarity(const void *a, const void *b) {
+    const kept_block *x = a, *y = b;
+    if (x->similarity != y->similarity) return x->similarity < y->similarity ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+static glofnd_status keep_more(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, gf_decisions *out) {
+    kept_block *gone = malloc((size_t)(out->duplicates + 1) * sizeof *gone);
+    int64_t n = 0;
+    FAIL_IF(err, !gone, GLOFND_E_MEMORY, "no memory for %lld removed rows", (long long)out->duplicates);
+    for (int32_t i = 0; i < (int32_t)d->good_n; i++)
+        if (out->kept[i] != i) gone[n++] = (kept_block){i, out->similarity[i]};
+    if (n) qsort(gone, (size_t)n, sizeof *gone, by_similarity);
+    for (int64_t k = 0; k < n && out->keep < c->most; k++) {
+        const int32_t i = gone[k].position;
+        if (d->label) {
+            const int32_t own = d->label[d->good[i]], other = d->label[d->good[out->kept[i]]];
+            out->other_label -= own >= 0 && other >= 0 && own != other;
+        }
+        out->kept[i] = i, out->similarity[i] = NAN;
+        out->keep++, out->duplicates--;
+    }
+    free(gone);
+    return GLOFND_OK;
+}
+
+static glofnd_status decide_most(gf_error *err, const gf_decide_spec *c, gf_discover_spec *s, const gf_discover_data *d,
+                                 gf_discover_result *r, gf_decisions *out) {
+    double low = -1.0, high = 1.0;
+    s->dup_exact = 0, s->dup = high;
+    TRY(keep_at(err, c, s, d, r, out));
+    if (out->keep <= c->most) return GLOFND_OK;
+    s->dup = low;
+    TRY(keep_at(err, c, s, d, r, out));
+    FAIL_IF(err, out->keep > c->most, GLOFND_E_ARGUMENT,
+            "rows=%lld: by the %lld most similar of each row, %lld rows stay at least; raise top", (long long)c->most,
+            (long long)r->f.top, (long long)out->keep);
+    for (int k = 0; k < 24; k++) {
+        s->dup = (double)(float)(0.5 * (low + high));
+        TRY(keep_at(err, c, s, d, r, out));
+        if (out->keep <= c->most) low = s->dup;
+        else high = s->dup;
+    }
+    s->dup = low;
+    TRY(keep_at(err, c, s, d, r, out));
+    return keep_more(err, c, d, out);
+}
+
+/* As decide_kept(), but with the groups of another limit. */
+static glofnd_status decide_kept_most(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s,
+                                      const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out) {
+    const size_t n = (size_t)r->f.n;
+    gf_discover_spec spec = *s;
+    gf_discover_result at = *r;
+    at.groups = (gf_components){0};
+    at.f.copies = malloc((n + 1) * sizeof *at.f.copies);
+    at.f.copy_root = malloc((n + 1) * sizeof *at.f.copy_root);
+    glofnd_status status = at.f.copies && at.f.copy_root ? decide_most(err, c, &spec, d, &at, out)
+                                                         : gf_fail(err, GLOFND_E_MEMORY, "no memory for groups");
+    free(at.f.copies);
+    free(at.f.copy_root);
+    gf_components_free(&at.groups);
+    out->limit = (double)gf_discover_dup(&spec, d->dim);
+    return status;
+}
+
 /* ---------- outliers ---------- */
 
 /* The score of a row is its mean similarity to its nearest rows. Duplicates of a row are no neighbours: an outlier that exists twice is
@@ -710,7 +790,8 @@ int gf_split_of(const gf_decide_spec *c, int64_t row) {
 
 static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                             const gf_discover_result *r, gf_decisions *out) {
-    TRY(decide_kept(err, c, s, d, r, out));
+    TRY(c->most ? decide_kept_most(err, c, s, d, r, out) : decide_kept(err, c, s, d, r, out));
+    if (!c->most) out->limit = (double)gf_discover_dup(s, d->dim);
     TRY(decide_outliers(err, c, s, d, r, out));
     FAIL_IF(err, c->pred_probs && !d->label, GLOFND_E_ARGUMENT, "probabilities of labels need the labels themselves");
     if (d->label) TRY(gf_label_issues(err, c, d, r, out));

@@ -42,6 +42,7 @@ typedef struct gf_decide_spec {
     const float *pred_probs;   /* [d.n][pred_classes] probability of label 0, 1, ... of each row, from a classifier that has not
                                 * learned the row's label: label issues are those of confident learning. NULL: neighbours decide */
     int64_t pred_classes;      /* above every label */
+    int64_t most;              /* rows to keep at most, by a lower similarity of duplicates if need be; 0: as many as there are */
     int pred_mixed;            /* 1: pred_probs are evidence beside the votes of the neighbours, if there are any */
 } gf_decide_spec;
 
@@ -68,6 +69,7 @@ typedef struct gf_decisions {
     float *similarity; /* [f.n] to that row; NaN: kept */
     int64_t keep, duplicates, bad;
     int64_t other_label; /* removed rows with another label than the row that is kept for them */
+    double limit;        /* similarity of a removed row to its kept one, at least: that of duplicates, or what `most` needs */
     int64_t unchecked;   /* kept rows with more duplicates than are listed, whose embeddings are not there to compare */
     gf_outlier *outlier; /* [outliers] lowest score first */
     int64_t outliers, outliers_found;

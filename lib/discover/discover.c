@@ -295,6 +295,84 @@ glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, c
     return GLOFND_OK;
 }
 
+/* ----- another limit of duplicates ----- */
+
+glofnd_status gf_discover_set_dup(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, gf_discover_result *r) {
+    gf_pairs_found *f = &r->f;
+    const float limit = gf_discover_dup(s, d->dim);
+    gf_components_init(f->copy_root, f->n);
+    r->dup_pairs = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        int64_t k = 0;
+        for (; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+            gf_components_join(f->copy_root, (int32_t)i, f->other[i * f->top + k]);
+        f->copies[i] = k;
+        r->dup_pairs += k;
+    }
+    gf_components_flatten(f->copy_root, f->n);
+    r->dup_pairs /= 2;
+    r->dup_listed = count_listed_duplicates(s, d, r, 0);
+    gf_components_free(&r->groups);
+    return gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups);
+}
+
+#define FIT_NEIGHBOUR 10 /* more than a row has duplicates, as a rule */
+#define LEAST_FIT 1e-4   /* nearer ones are copies */
+
+glofnd_status gf_discover_fit_dup(gf_error *err, gf_discover_spec *s, const gf_discover_data *d, gf_discover_result *r) {
+    const gf_pairs_found *f = &r->f;
+    if (!s->dup_fits || s->dup_exact || s->learned || s->task.only_dup || s->task.probe || f->top < FIT_NEIGHBOUR ||
+        f->n <= 10 * FIT_NEIGHBOUR)
+        return GLOFND_OK;
+    float *near = malloc((size_t)f->n * sizeof *near);
+    FAIL_IF(err, !near, GLOFND_E_MEMORY, "no memory for the similarities of %lld rows", (long long)f->n);
+    for (int64_t i = 0; i < f->n; i++) near[i] = f->similarity[i * f->top + FIT_NEIGHBOUR - 1];
+    const double upper = (double)gf_kth_largest(near, f->n, (f->n + 3) / 4),
+                 lower = (double)gf_kth_largest(near, f->n, f->n - f->n / 4);
+    free(near);
+    /* The fence, in distances. Then no list may be full of duplicates: they would not be all. */
+    const double a = fmax(1.0 - upper, 1e-6), b = fmax(1.0 - lower, 1e-6);
+    double fence = a * pow(a / b, 1.5), full = 2.0;
+    for (int64_t i = 0; i < f->n && f->top < f->n - 1; i++) full = fmin(full, 1.0 - (double)f->similarity[(i + 1) * f->top - 1]);
+    if (1.0 - fence <= s->dup || full < LEAST_FIT) return GLOFND_OK;
+    fence = fmin(fence, full);
+    const double unit = pow(10.0, floor(log10(fence)) - 1.0); /* two digits */
+    s->dup = 1.0 - unit * (ceil(fence / unit) - 1.0);
+    return gf_discover_set_dup(err, s, d, r);
+}
+
+/* 1: the list of j has i, which is `similarity` from it. Lists are sorted. */
+static int lists_row(const gf_pairs_found *f, int64_t j, int64_t i, float similarity) {
+    int64_t low = 0, high = f->top;
+    while (low < high) { /* the first entry that is not above */
+        const int64_t mid = (low + high) / 2;
+        if (f->similarity[j * f->top + mid] > similarity) low = mid + 1;
+        else high = mid;
+    }
+    for (; low < f->top && f->similarity[j * f->top + low] == similarity; low++)
+        if (f->other[j * f->top + low] == i) return 1;
+    return 0;
+}
+
+int gf_discover_dup_choices(const gf_discover_spec *s, const gf_discover_result *r, gf_dup_choice choice[GF_DUP_LIMITS]) {
+    static const double limits[GF_DUP_LIMITS] = {0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999};
+    const gf_pairs_found *f = &r->f;
+    if (f->top == 0 || s->task.only_dup || s->task.probe) return 0;
+    for (int c = 0; c < GF_DUP_LIMITS; c++) choice[c] = (gf_dup_choice){.limit = limits[c]};
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < f->top; k++) {
+            const float v = f->similarity[i * f->top + k];
+            const int64_t j = f->other[i * f->top + k];
+            if (!(v >= (float)limits[0])) break;
+            const int once = i < j || !lists_row(f, j, i, v);
+            for (int c = 0; c < GF_DUP_LIMITS && v >= (float)limits[c]; c++) {
+                choice[c].pairs += once, choice[c].rows += k == 0;
+                choice[c].cut |= k == f->top - 1 && f->top < f->n - 1;
+            }
+        }
+    return GF_DUP_LIMITS;
+}
+
 /* ----- run ----- */
 
 static gf_vectors rows_of(const gf_discover_data *d) {

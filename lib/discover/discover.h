@@ -66,6 +66,7 @@ typedef struct gf_discover_spec {
     int64_t max_pairs;             /* listed pairs in total */
     int dup_exact;                 /* 1: only rows of equal bytes are duplicates, and dup is not used */
     double dup;                    /* minimum similarity of duplicates */
+    int dup_fits;                  /* 1: dup may be raised after the search, by gf_discover_fit_dup() */
     int learned;                   /* thresholds by the stochastic learner instead of exact ones */
     int64_t batch, epochs, sample; /* of the learner; anchors for measuring its error */
     uint64_t seed;
@@ -113,6 +114,24 @@ glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, c
                                      gf_discover_result *r);
 glofnd_status gf_discover_labels(gf_error *err, const gf_discover_data *d, int32_t **label);
 void gf_discover_result_free(gf_discover_result *r); /* accepts a zeroed struct */
+
+/* Duplicates become the listed pairs of similarity s->dup or more: those of a search with this dup, if no list is full of them. Sets
+ * copies, copy_root, groups and the counts of duplicates. */
+glofnd_status gf_discover_set_dup(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, gf_discover_result *r);
+/* Raises s->dup where the embeddings are so dense that it would join natural neighbours: duplicates must be nearer than the tenth
+ * neighbours of rows are, by the lower fence of a box plot of log(1 - similarity); and no list may be full of them. Leaves it as it
+ * is without dup_fits, and where a list is full of copies. */
+glofnd_status gf_discover_fit_dup(gf_error *err, gf_discover_spec *s, const gf_discover_data *d, gf_discover_result *r);
+
+/* How many listed pairs, and how many rows, would be duplicates at some limits; for a choice of dup. */
+#define GF_DUP_LIMITS 7
+typedef struct gf_dup_choice {
+    double limit;        /* 0.9 ... 0.999 */
+    int64_t pairs, rows; /* rows: with a neighbour of that similarity; exact */
+    int cut;             /* 1: a list is full of such pairs, so there may be more than `pairs` */
+} gf_dup_choice;
+/* Returns how many choices there are: 0 without lists of all neighbours. */
+int gf_discover_dup_choices(const gf_discover_spec *s, const gf_discover_result *r, gf_dup_choice choice[GF_DUP_LIMITS]);
 
 /* True if anchor i and position j of d have equal bytes. */
 int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, int64_t i, int64_t j);

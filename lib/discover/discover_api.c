@@ -137,6 +137,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         .keep_rows = 1, /* of glofnd_discovery_save(): rows with more duplicates than are listed are compared again */
         .dup_exact = q->duplicates == GLOFND_DUPLICATES_EXACT,
         .dup = q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup : 0.98,
+        .dup_fits = q->duplicates == GLOFND_DUPLICATES_DEFAULT,
         .task = {.top = q->top < 0 ? 0
                         : q->top   ? q->top
                                    : 20,
@@ -187,6 +188,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         TRY(gf_discover_classify(err, d));
         TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
     }
+    TRY(gf_discover_fit_dup(err, &x->s, d, &x->r));
     x->s.task.watch = (gf_job_progress){0};
     arrays a;
     const size_t bytes = lay(x, x->r.dup_listed, NULL, &a);
@@ -281,7 +283,8 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
                                         .f1 = labels ? r->quality.f1 : NAN,
                                         .negatives = r->f.below,
                                         .negative = a.negative,
-                                        .negative_similarity = a.negative_similarity};
+                                        .negative_similarity = a.negative_similarity,
+                                        .dup = x->s.dup_exact ? NAN : x->s.dup};
     return GLOFND_OK;
 }
 
@@ -434,6 +437,10 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
     c.negatives = r->s.task.below;
     FAIL_IF(err, q->pred_probs && q->pred_classes < 2, GLOFND_E_ARGUMENT, "pred_classes is %lld; expected 2 or more",
             (long long)q->pred_classes);
+    FAIL_IF(err, q->rows < 0, GLOFND_E_OPTION, "rows is %lld; expected a number of rows", (long long)q->rows);
+    FAIL_IF(err, q->rows && (r->s.task.only_dup || r->s.task.probe), GLOFND_E_OPTION,
+            "rows needs the neighbours of all rows: not with only_duplicates or approx");
+    c.most = q->rows;
     c.pred_probs = q->pred_probs, c.pred_classes = q->pred_classes;
     c.rows = r->parts ? &r->rows : NULL;
     TRY(take_splits(err, r, q, &c));
@@ -499,7 +506,8 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
                                          .leak_similarity = a.leak_similarity,
                                          .samples = x->samples,
                                          .sample = a.sample,
-                                         .sample_reach = x->sample_reach};
+                                         .sample_reach = x->sample_reach,
+                                         .limit = x->limit};
     return GLOFND_OK;
 }
 

@@ -63,12 +63,24 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
         gf_jsonl_integer(&j, "duplicate_images", r->groups.nodes);
         gf_jsonl_integer(&j, "largest_duplicate_group_images", r->groups.count ? r->groups.part[0].nodes : 0);
     }
+    gf_dup_choice choice[GF_DUP_LIMITS];
+    const int choices = x->query ? 0 : gf_discover_dup_choices(s, r, choice);
+    if (choices) {
+        double limit[GF_DUP_LIMITS], pairs[GF_DUP_LIMITS], rows[GF_DUP_LIMITS];
+        for (int c = 0; c < choices; c++)
+            limit[c] = choice[c].limit, pairs[c] = (double)choice[c].pairs, rows[c] = (double)choice[c].rows;
+        gf_jsonl_numbers(&j, "dup_limits", limit, choices);
+        gf_jsonl_numbers(&j, "dup_limit_pairs", pairs, choices);
+        gf_jsonl_numbers(&j, "dup_limit_rows", rows, choices);
+    }
     if (x->decisions) {
         const gf_decisions *e = x->decisions;
         gf_jsonl_text(&j, "keep_rule", gf_keep_rule_name(x->decide->keep));
         gf_jsonl_integer(&j, "keep", e->keep);
         gf_jsonl_integer(&j, "remove", e->duplicates + e->bad);
         gf_jsonl_integer(&j, "remove_duplicates", e->duplicates);
+        if (x->decide->most) gf_jsonl_integer(&j, "keep_rows", x->decide->most);
+        if (x->decide->most) gf_jsonl_number(&j, "keep_limit", e->limit);
         if (x->d->label) gf_jsonl_integer(&j, "remove_other_label", e->other_label);
         if (e->unchecked) gf_jsonl_integer(&j, "keep_unchecked", e->unchecked);
         gf_jsonl_integer(&j, "outliers", e->outliers_found);
@@ -158,11 +170,29 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
                 x->query ? " among themselves" : "");
 }
 
+/* What other limits would find. */
+static void add_choices(gf_text *t, const gf_discover_report *x) {
+    gf_dup_choice choice[GF_DUP_LIMITS];
+    int choices = x->query ? 0 : gf_discover_dup_choices(x->s, x->r, choice), cut = 0;
+    while (choices > 0 && choice[choices - 1].pairs == 0) choices--;
+    for (int c = 0; c < choices; c++) cut |= choice[c].cut;
+    for (int c = 0; c < choices; c++)
+        gf_text_add(t, "%s%-6g%12lld%s pair%s%12lld row%s\n", c ? "            " : "at dup      ", choice[c].limit,
+                    (long long)choice[c].pairs,
+                    choice[c].cut ? "+"
+                    : cut         ? " "
+                                  : "",
+                    choice[c].pairs == 1 ? " " : "s", (long long)choice[c].rows, choice[c].rows == 1 ? "" : "s");
+    if (cut)
+        gf_text_add(t, "            +: among the %lld most similar of each row; there may be more\n", (long long)x->r->f.top);
+}
+
 /* A limit that is too low joins rows that merely resemble each other: many are removed, or one chain takes many. */
 static void add_caution(gf_text *t, const gf_discover_report *x) {
     const int64_t n = x->d->n, copies = x->d->good_n - x->d->distinct, near = x->decisions->duplicates - copies;
     const int64_t largest = x->r->groups.count ? x->r->groups.part[0].nodes : 0;
-    const int many = !x->s->dup_exact && near > n / 10, chain = !x->s->dup_exact && largest > 100 && largest > n / 100 + copies;
+    const int many = !x->s->dup_exact && !x->decide->most && near > n / 10,
+              chain = !x->s->dup_exact && largest > 100 && largest > n / 100 + copies;
     if (copies > n / 4)
         gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
                     100.0 * (double)copies / (double)n);
@@ -242,12 +272,16 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
                         gf_plural(r->parts.part[0].edges));
     }
     add_duplicates(t, x);
+    add_choices(t, x);
     if (x->decisions) {
         const gf_decisions *e = x->decisions;
         gf_text_add(
             t, "keep        %lld of %lld rows in keep.txt, by keep=%s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
             (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
             (long long)e->duplicates, gf_plural(e->duplicates), (long long)e->bad, gf_plural(e->bad));
+        if (x->decide->most)
+            gf_text_add(t, "            rows=%lld: a removed row has similarity %.6f or more to the row that is kept for it\n",
+                        (long long)x->decide->most, e->limit);
         if (e->other_label)
             gf_text_add(t, "            %lld of the removed rows %s another label than the row that is kept: remove%s\n",
                         (long long)e->other_label, e->other_label == 1 ? "has" : "have", gf_table_ending(x->format));

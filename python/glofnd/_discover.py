@@ -200,21 +200,24 @@ class Discovery:
             ("dup_a", np.int32), ("dup_b", np.int32), ("dup_similarity", np.float32), ("dup_exact", np.uint8))]
         self._parts = Components(*(array("component_" + x, np.int64, view.components) for x in Components._fields))
         self._groups = Components(*(array("group_" + x, np.int64, view.groups) for x in Components._fields))
+        self.duplicate_limit = view.dup
         self.pairs_above, self.mutual_pairs, self.duplicate_pairs = view.pairs_above, view.mutual_pairs, view.duplicate_pairs
         self.precision, self.recall, self.f1 = view.precision, view.recall, view.f1
         self.negatives = array("negative", np.int32, n, view.negatives)
         self.decide()
 
     def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0,
-               pred_probs: Any = None) -> "Discovery":
+               pred_probs: Any = None, rows: int = 0) -> "Discovery":
         """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others.
+
+        rows: keep so many rows; duplicates are removed at the similarity that this takes (keep_limit).
 
         pred_probs: [n][classes], a classifier's out-of-sample probability of label 0, 1, ... for each row. Label issues are then those
         of confident learning.
         """
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: decide before")
-        spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0))
+        spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0), rows=_number("rows", rows, 0))
         if isinstance(keep, str):
             if keep not in _RULES:
                 raise ArgumentError(f"keep is {keep!r}; expected {', '.join(map(repr, _RULES))}, or a number of each row: the larger is kept")
@@ -239,6 +242,7 @@ class Discovery:
         _lib.checked(library.glofnd_discovery_decide, self._handle.value, ctypes.byref(spec), ctypes.byref(view))
         copy = lambda name, kind, *shape: np.array(_array(self._handle, getattr(view, name), kind, shape))  # noqa: E731
         self.kept, self.kept_similarity = copy("kept", np.int32, self.n), copy("kept_similarity", np.float32, self.n)
+        self.keep_limit = view.limit
         self.outlier_limit, self.outliers_found = view.outlier_limit, view.outliers_found
         score = copy("outlier_score", np.float32, view.outliers)
         self._outliers = Outliers(copy("outlier", np.int32, view.outliers), copy("outlier_nearest", np.int32, view.outliers), score,
@@ -496,6 +500,8 @@ def _share(alpha: Any) -> float:
 
 def _similarity(duplicates: Any) -> dict[str, Any]:
     """What duplicates are, as fields of the library's struct."""
+    if isinstance(duplicates, str) and duplicates == "auto":
+        return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_DEFAULT"]}
     if isinstance(duplicates, str) and duplicates == "exact":
         return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_EXACT"]}
     try:
@@ -503,7 +509,7 @@ def _similarity(duplicates: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RuntimeError):
         value = 0.0
     if not 0 < value <= 1:
-        raise ArgumentError(f'duplicates is {duplicates!r}; expected a similarity above 0, up to 1, or "exact"')
+        raise ArgumentError(f'duplicates is {duplicates!r}; expected a similarity above 0, up to 1, "exact" or "auto"')
     return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_ABOVE"], "dup": value}
 
 
@@ -636,10 +642,10 @@ def run_search(rows: Any, label: Optional[np.ndarray], search: dict[str, Any], w
 
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
-             device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
+             device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = "auto",
              memory: Optional[int] = None, threads: int = 0, progress: Union[None, bool, Callable[[float], Any]] = None,
              column: Optional[str] = None, id: Optional[str] = None, label_column: Optional[str] = None,  # noqa: A002
-             tensor: Optional[str] = None, keep: Any = "first", splits: Any = None, outliers: int = 1000, sample: int = 0,
+             tensor: Optional[str] = None, keep: Any = "first", rows: int = 0, splits: Any = None, outliers: int = 1000, sample: int = 0,
              negatives: int = 0, approx: int = 0, only_duplicates: bool = False, graph: bool = False,
              resume: Union[bool, str, os.PathLike] = False, out: Union[None, str, os.PathLike] = None, format: str = "tsv",  # noqa: A002
              replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0,
@@ -661,7 +667,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     names       [samples] texts for tables and files; None: the index of a table or column of pandas, if it has texts or a title
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all
-    duplicates  similarity of duplicates, or "exact": only equal rows
+    duplicates  similarity of duplicates, or "exact": only equal rows. "auto": 0.98, or more if the embeddings are so dense that
+                natural neighbours have it (result: duplicate_limit)
     memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. If the rows of files take
                 more, they are streamed. None: half of the machine
     out         folder of the result, written as by save(); format, replace, graph: as there
@@ -709,21 +716,21 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     embeddings, names, labels, titles = _of_table(embeddings, paths, asked, names, labels)
     refuse_another_order("labels", embeddings, labels)
     refuse_another_order("names", embeddings, names)
-    rows: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
+    source: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
     if paths is not None:
-        labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)
+        labels, names = (source.labels if labels is None else labels), (source.names if names is None else names)
     elif names is None:
         names = index_of(embeddings)
-    label, classes = labels_of(labels, rows.n)
+    label, classes = labels_of(labels, source.n)
     classes = titles or classes
-    texts = names_of(names, rows.n)
+    texts = names_of(names, source.n)
     if alpha is None and k is None and not only_duplicates:
         alpha = 0.01
     if device == "cuda":
         _load_blas()
     if engine not in (None, "ray"):
         raise ArgumentError(f"engine is {engine!r}; expected 'ray', or None: this process")
-    parts, temporary = _parts(rows if paths is not None else None, resume, out, memory, engine)
+    parts, temporary = _parts(source if paths is not None else None, resume, out, memory, engine)
     search = {
         "device": _lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], "alpha": alpha or 0.0, "k": k or 0, "top": top or -1,
         "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads,
@@ -737,15 +744,15 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         if engine == "ray":
             from ._ray import compute_blocks
             compute_blocks(paths or [], asked, label, search, _number("workers", workers, 0, 65536), watch.tick)
-        handle = run_search(rows, label, search, watch)
+        handle = run_search(source, label, search, watch)
     finally:
         if temporary:
             shutil.rmtree(parts, ignore_errors=True)
         watch.close(handle is not None)
-    found = Discovery(handle, texts, rows.dim, label, classes, "memory" if paths is None else rows.source)
+    found = Discovery(handle, texts, source.dim, label, classes, "memory" if paths is None else source.source)
     given = keep if isinstance(keep, str) else np.asarray(keep)
-    if splits or sample or outliers != 1000 or not isinstance(given, str) or given != "first":
-        found.decide(given, splits=splits, outliers=outliers, sample=sample)
+    if splits or sample or rows or outliers != 1000 or not isinstance(given, str) or given != "first":
+        found.decide(given, splits=splits, outliers=outliers, sample=sample, rows=rows)
     if out is not None:
         found.save(out, replace=replace, format=format, graph=graph)
     return found

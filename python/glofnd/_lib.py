@@ -90,12 +90,12 @@ STRUCTS["glofnd_discovery_arrays"] = [
         "component_rows", "component_pairs", "component_first", "group_rows", "group_pairs", "group_first")],
     ("pairs_above", c_int64), ("mutual_pairs", c_int64), ("duplicate_pairs", c_int64),
     ("precision", c_double), ("recall", c_double), ("f1", c_double),
-    ("negatives", c_int64), ("negative", c_void_p), ("negative_similarity", c_void_p),
+    ("negatives", c_int64), ("negative", c_void_p), ("negative_similarity", c_void_p), ("dup", c_double),
 ]
 STRUCTS["glofnd_row_split"] = [("name", c_char_p), ("first", c_int64), ("rows", c_int64)]
 STRUCTS["glofnd_decide_spec"] = [
     ("size", c_size_t), ("keep", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
-    ("sample", c_int64), ("pred_probs", c_void_p), ("pred_classes", c_int64),
+    ("sample", c_int64), ("pred_probs", c_void_p), ("pred_classes", c_int64), ("rows", c_int64),
 ]
 STRUCTS["glofnd_decisions"] = [
     ("size", c_size_t), *[(name, c_int64) for name in ("n", "keep", "duplicates", "bad")], ("kept", c_void_p),
@@ -105,7 +105,7 @@ STRUCTS["glofnd_decisions"] = [
         "issue", "issue_label", "issue_score", "issue_probability", "votes", "votes_for", "votes_own")],
     ("splits", c_int64), ("leak", c_void_p), ("leak_exact", c_void_p), ("leaks", c_int64),
     *[(name, c_void_p) for name in ("leak_a", "leak_b", "leak_similarity")], ("samples", c_int64), ("sample", c_void_p),
-    ("sample_reach", c_double),
+    ("sample_reach", c_double), ("limit", c_double),
 ]
 STRUCTS["glofnd_discovery_files"] = [
     ("size", c_size_t), ("source", c_char_p), ("names", c_void_p), ("classes", c_void_p), ("class_count", c_int64),

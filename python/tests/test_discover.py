@@ -341,6 +341,25 @@ class Decisions(unittest.TestCase):
             if rule is score:
                 self.assertTrue((score[gone.kept[real]] >= score[gone.row[real]]).all())
 
+    def test_duplicates_of_dense_rows(self):
+        """Natural neighbours of a dense cloud are no duplicates, and rows= keeps as many as asked."""
+        random = np.random.default_rng(2)
+        x = (3 + 0.6 * random.normal(size=(600, 6))).astype(np.float32)
+        x[580:] = x[:20] * (1 + 0.005 * random.normal(size=(20, 6)))
+        found = glofnd.discover(x, k=5)
+        self.assertGreater(found.duplicate_limit, 0.99)
+        self.assertTrue(np.isin(np.arange(580, 600), found.remove).all())
+        self.assertLess(len(found.remove), 150)  # 589 at 0.98
+        self.assertEqual(glofnd.discover(x, k=5, duplicates=0.98).duplicate_limit, 0.98)
+        for rows in (599, 400):
+            found.decide(rows=rows)
+            self.assertEqual(len(found.keep), rows)
+            self.assertGreaterEqual(found.removed().similarity.min(), np.float32(found.keep_limit))
+            self.assertTrue(np.isin(found.removed().kept, found.keep).all())
+        np.testing.assert_array_equal(glofnd.discover(x, k=5, rows=400).keep, found.keep)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "raise top"):
+            found.decide(rows=2)
+
     def test_an_outlier_that_exists_twice_is_found(self):
         x = np.concatenate([self.x, -self.x[:2], -self.x[:2]])
         found = glofnd.discover(x, k=5)
