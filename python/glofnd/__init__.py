@@ -4,6 +4,7 @@
     glofnd.numpy   the same step, thresholds and masks on NumPy arrays
     glofnd.jax     the same loss for JAX, with functional state
     glofnd.discover(embeddings)   false negatives and duplicates among finished embeddings
+    glofnd.keys(texts)            64-bit keys in place of positions, for samples without numbers
     glofnd.leaks(train, test)     rows of one split that have a duplicate in another
     glofnd.mine(queries, documents, positives)   hard negatives below each query's own threshold
     glofnd.transformers, glofnd.sentence_transformers, glofnd.open_clip   the losses and callbacks of these trainers
@@ -25,11 +26,12 @@ from ._lib import version as __version__
 
 if TYPE_CHECKING:
     from ._discover import Discovery, discover, leaks
+    from ._keys import keys
     from ._mine import Mined, mine
 
 __all__ = [
     "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "Mined", "NumericError", "OptionError",
-    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "leaks", "mine", "option_table",
+    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "keys", "leaks", "mine", "option_table",
 ]
 
 _LAYERS = {"numpy": "numpy", "torch": "torch", "jax": "jax", "transformers": "transformers", "sentence_transformers": "sentence-transformers",
@@ -41,6 +43,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("._discover", __name__), name)
     if name in ("mine", "Mined"):
         return getattr(importlib.import_module("._mine", __name__), name)
+    if name == "keys":
+        return importlib.import_module("._keys", __name__).keys
     if name in _LAYERS:
         try:
             return importlib.import_module("." + name, __name__)

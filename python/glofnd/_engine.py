@@ -143,8 +143,10 @@ def warn_of_scale(options: Any) -> None:
         warnings.warn(text, stacklevel=3)
 
 
-def checked_growth(num_samples: Any, n: int) -> int:
+def checked_growth(num_samples: Any, n: Optional[int]) -> int:
     """A new number of samples, not below that of the loss."""
+    if n is None:
+        raise _lib.ArgumentError("resize: a loss of keys (num_samples=None) grows with the keys that come")
     number = checked_count("num_samples", num_samples)
     if number < n:
         raise _lib.ArgumentError(f"num_samples is {number}; this loss has {n}, and can only grow: positions of samples would change")
@@ -165,14 +167,15 @@ def _release(context: Any, store: Any) -> None:
 
 
 class Engine:
-    """A context, a store of `n` anchors, and a lock. `values` are options by name; messages call the two arrays of a step `embeddings`."""
+    """A context, a store of `n` anchors (None: of keys, any number of them), and a lock. `values` are options by name; messages call the two arrays of a step `embeddings`."""
 
-    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Any = None, embeddings: tuple[str, str] = ("z1", "z2")):
+    def __init__(self, n: Optional[int], dim: int, values: dict[str, Any], load: Any = None, embeddings: tuple[str, str] = ("z1", "z2")):
         self.lock = threading.RLock()
         self.embeddings = embeddings
         self.values = dict(values)
         self.options = make_options(self.values)
-        self.n, self.dim, self.epoch = checked_count("num_samples", n), checked_count("dim", dim), 0
+        self.n: Any = None if n is None else checked_count("num_samples", n)
+        self.dim, self.epoch = checked_count("dim", dim), 0
         self.want = 0
         self._reduce: Any = None
         self._stream, self._tau = 0, 0
@@ -185,7 +188,8 @@ class Engine:
             raise
         self._finalizer = weakref.finalize(self, _release, self._context, self._store)
         info = self.describe()
-        self.n, self.sides, self.temperatures = info.n, info.modalities, bool(info.temperatures)
+        self.keyed = bool(info.keyed)
+        self.n, self.sides, self.temperatures = None if self.keyed else info.n, info.modalities, bool(info.temperatures)
         self.bank_dim = library.glofnd_bank_dim(self._store)  # length of the averages of similarity "bank"; 0: none are kept
         self.dim = self.dim or self.bank_dim or info.ring_dim
 
@@ -195,20 +199,23 @@ class Engine:
             return
         if needs_dim(self.values) and self.dim <= 0:
             raise _lib.OptionError(f"dim: {needs_dim(self.values)} remembers embeddings; give their length as dim=")
-        if not 1 <= self.n <= 1 << 40:
-            raise _lib.ArgumentError(f"num_samples is {self.n}; allowed: 1 .. 2^40")
-        spec = _lib.StoreSpec(n=self.n, dim=self.dim)
+        if self.n is not None and not 1 <= self.n <= 1 << 40:
+            raise _lib.ArgumentError(f"num_samples is {self.n}; allowed: 1 .. 2^40, or None for keys")
+        spec = _lib.StoreSpec(n=self.n or 0, dim=self.dim, keyed=self.n is None)
         self._call(library.glofnd_store_create, ctypes.byref(spec), ctypes.byref(self._store))
 
     def loaded(self, path: Any) -> "Engine":
         """An engine like this one, with the state of a store file; refuses a file of another dataset or of other options."""
         other = Engine(0, 0, self.values, path, self.embeddings)
+        if other.keyed != self.keyed:
+            raise _lib.StateError(f"{path} holds {'keys' if other.keyed else 'positions'}, this loss {'keys' if self.keyed else 'positions'}: make it "
+                                  f"with num_samples={'None' if other.keyed else other.n}")
         have, want = ({name: getattr(e.describe(), name) for name in ("n", "modalities", "temperatures", "ring_dim")} |
                       {"bank_dim": e.bank_dim} for e in (other, self))
         for name, meaning in (("n", "samples (num_samples)"), ("modalities", "sides (loss)"), ("temperatures", "temperatures (loss)"),
                               ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
                               ("bank_dim", "numbers per average (similarity, dim)")):
-            if have[name] != want[name]:
+            if have[name] != want[name] and not (name == "n" and self.keyed):
                 grown = name == "n" and have["n"] < want["n"]
                 raise _lib.StateError(f"{path} was saved with {have[name]} {meaning}, this loss has {want[name]}: "
                                       "make it with the options of the file, or load the file that belongs to it" +
@@ -368,12 +375,27 @@ class Engine:
     def shared_get(self, side: int) -> Any:
         """The row of the one lambda that all anchors share."""
         row, shared = _lib.Row(), ctypes.c_int64(_lib.SHARED)
-        self.rows_get(side, ctypes.addressof(shared), 1, ctypes.addressof(row))
+        self.rows_get(side, 0 if self.keyed else ctypes.addressof(shared), 1, ctypes.addressof(row))
         return row
 
     def shared_put(self, side: int, row: Any) -> None:
         shared = ctypes.c_int64(_lib.SHARED)
-        self.rows_put(side, ctypes.addressof(shared), 1, ctypes.addressof(row))
+        self.rows_put(side, 0 if self.keyed else ctypes.addressof(shared), 1, ctypes.addressof(row))
+
+    def count_keys(self) -> int:
+        """Keys that have state."""
+        return self.keys(0, 0)
+
+    def keys(self, keys: int, capacity: int) -> int:
+        """Writes them, ascending, to int64 [capacity]; returns their number."""
+        count = ctypes.c_int64()
+        self._call_store(library.glofnd_store_keys, keys, capacity, ctypes.byref(count))
+        return count.value
+
+    def make_room(self, keys: Any) -> None:
+        """Room for so many keys in all."""
+        number = checked_count("keys", keys)
+        self._call_store(library.glofnd_store_reserve, number)
 
     def ring_get(self, ids: int, a: int, b: int) -> None:
         self._call_store(library.glofnd_ring_get, ids, a, b)

@@ -45,7 +45,7 @@ class Remembered:
 class Core:
     """The engine of one module, and what belongs to its next step. `device` is where state and steps are."""
 
-    def __init__(self, n: int, dim: int, values: dict[str, Any], device: torch.device, group: Any):
+    def __init__(self, n: Optional[int], dim: int, values: dict[str, Any], device: torch.device, group: Any):
         self.n, self.dim, self.values, self.group = n, dim, values, group
         self.epoch, self.want = 0, 0
         self.unannounced: Optional[int] = 0  # samples of training steps since the epoch stands still; None: it moved, or was missed aloud
@@ -104,7 +104,7 @@ class Core:
         counted["lambda_warmup"] += counted["update_epoch"] if counted["lambda_warmup"] else 0
         name = max(counted, key=lambda x: counted[x])
         first = counted[name]
-        if first > self.epoch and self.unannounced >= (first + 1) * self.n:
+        if first > self.epoch and self.n is not None and self.unannounced >= (first + 1) * self.n:
             self.unannounced = None
             calls = "set_epoch() always had the same epoch" if self.announced else "set_epoch() was never called"
             never = f"lambda_warmup={self.values[name]} never ends" if name == "lambda_warmup" else f"{name}={first} is never reached"
@@ -280,7 +280,7 @@ def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: in
     a = tensors["a"]
     assert a is not None
     own = torch.tensor([a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None,
-                        tensors["groups"] is not None, not want & _lib.WANT_NO_UPDATE, core.n, options_code(core)],
+                        tensors["groups"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, options_code(core)],
                        dtype=torch.int64, device=a.device)
     table = gather(core, own, world)
     assert table is not None

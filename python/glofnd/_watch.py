@@ -72,9 +72,9 @@ class Watch:
 
     def _positions(self, core: Any, index: torch.Tensor) -> None:
         rows = index.numel()
-        self.same += int(core.n >= 2 * rows and torch.equal(index, torch.arange(rows)))
+        self.same += int((core.n is None or core.n >= 2 * rows) and torch.equal(index, torch.arange(rows)))
         if self.same == len(SAME_STEPS):
-            self.warn("positions", f"index is 0 .. {rows - 1} in every step, while the dataset has {core.n} samples: these are positions in the "
+            self.warn("positions", f"index is 0 .. {rows - 1} in every step, while the dataset has {core.n or 'more'} samples: these are positions in the "
                       "batch, so all samples share the thresholds of the first ones. Pass positions in the dataset, which "
                       "glofnd.torch.WithIndex(dataset) adds to the samples")
 

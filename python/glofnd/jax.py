@@ -158,6 +158,9 @@ class GloFNDLoss:
     def __init__(self, num_samples: int, loss: Optional[str] = None, *, detector: Optional[str] = None, action: Optional[str] = None,
                  alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
                  command_buffer: bool = False, **options: Any):
+        if num_samples is None:
+            raise OptionError("num_samples is None: the state of JAX is an array of a fixed size; give len(dataset). glofnd.torch and "
+                              "glofnd.numpy take keys")
         num_samples = checked_count("num_samples", num_samples)
         if "device" in options:
             raise OptionError("device: a step runs where its arrays are")

@@ -102,11 +102,12 @@ class GloFND:
     """Loss, gradients and the thresholds of `num_samples` anchors.
 
     Options are those of `python -m glofnd --options`: loss, detector, action, learner, alpha, tau, gamma, start_epoch, threads ...
+    `num_samples` None: `index` holds keys, any int64, such as those of glofnd.keys(), and the state grows with the keys that come.
     `dim`, the length of an embedding, is needed by learner="ring" and similarity="bank" only. `lambda_init` is "quantile" as in
     glofnd.torch: a threshold starts at the quantile of its sample's first batch ("one" where the authors' way is chosen).
     """
 
-    def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
+    def __init__(self, num_samples: Optional[int], *, dim: int = 0, **options: Any):
         self._engine = _engine(num_samples, dim, _values(options))
         warn_of_scale(self._engine.options)
 
@@ -131,8 +132,24 @@ class GloFND:
         return f"GloFND(num_samples={self._engine.n}" + "".join(f", {name}={value!r}" for name, value in self._engine.values.items()) + ")"
 
     @property
-    def num_samples(self) -> int:
+    def num_samples(self) -> Optional[int]:
         return self._engine.n
+
+    def keys(self) -> np.ndarray:
+        """The keys of all samples that have state, ascending: int64 [n]. For num_samples=None."""
+        if not self._engine.keyed:
+            raise ArgumentError(f"this loss has no keys: its samples are 0 .. {self._engine.n - 1}")
+        with self._engine.lock:
+            keys = np.empty(self._engine.count_keys(), np.int64)
+            self._engine.keys(_pointer(keys), keys.size)
+        return keys
+
+    def reserve(self, keys: int) -> None:
+        """Room for so many keys in all: until then no step allocates."""
+        self._engine.make_room(keys)
+
+    def _ids(self) -> np.ndarray:
+        return self.keys() if self._engine.keyed else np.arange(self._engine.n)
 
     @property
     def sides(self) -> int:
@@ -241,9 +258,9 @@ class GloFND:
 
     def rows(self, index: Any = None, side: int = 0) -> np.ndarray:
         """State of the anchors `index` (None: all) as an array of ROW."""
-        index = np.arange(self.num_samples) if index is None else np.asarray(index)
+        index = self._ids() if index is None else np.asarray(index)
         index = _integers(index if index.size else index.astype(np.int64), "index", index.shape, np.int64)
-        if index.size and index.min() < 0:
+        if not self._engine.keyed and index.size and index.min() < 0:
             raise AnchorIndexError(f"index holds {index.min()}; there are samples 0 .. {self.num_samples - 1}")
         side = checked_count("side", side)
         rows = np.empty(index.shape, ROW)
@@ -290,7 +307,7 @@ class GloFND:
 
     def bank(self, index: Any = None, side: int = 0) -> np.ndarray:
         """Averages that similarity="bank" compares: float16 [n][dim] of the anchors `index` (None: all); zeros: never seen."""
-        index = np.arange(self.num_samples) if index is None else np.asarray(index)
+        index = self._ids() if index is None else np.asarray(index)
         index = _integers(index, "index", index.shape[:1], np.int64)
         rows = np.zeros((index.size, self._engine.bank_dim), np.float16)
         self._engine.bank_get(side, _pointer(index), index.size, _pointer(rows))
@@ -319,8 +336,8 @@ class GloFND:
         self.__setstate__({**self.__getstate__(), "n": checked_growth(num_samples, self.num_samples)})
 
     def __getstate__(self) -> dict[str, Any]:
-        sides = range(self.sides)
-        seen = [np.flatnonzero(_seen(self.rows(side=side))) for side in sides]
+        sides, ids = range(self.sides), self._ids()
+        seen = [ids[_seen(self.rows(ids, side))] for side in sides]
         return {"values": self._engine.values, "n": self._engine.n, "dim": self._engine.dim, "seen": seen,
                 "rows": [self.rows(ids, side) for side, ids in zip(sides, seen)],
                 "shared": [self.shared(side) for side in sides],
@@ -328,9 +345,9 @@ class GloFND:
                 "bank": [self._seen_bank(side) for side in sides] if needs_dim(self._engine.values) and self._engine.bank_dim else None}
 
     def _seen_bank(self, side: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = self.bank(side=side)
-        seen = np.flatnonzero(rows.any(axis=1))
-        return seen, rows[seen]
+        rows, ids = self.bank(side=side), self._ids()
+        seen = rows.any(axis=1)
+        return ids[seen], rows[seen]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._engine = _engine(state["n"], state["dim"], state["values"])

@@ -37,7 +37,7 @@ __all__ = ["GloFNDLoss", "WithIndex", "cached"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_anchor"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
-_STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_index", "ring_a", "ring_b", "bank"]
+_STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_index", "ring_a", "ring_b", "bank", "keys"]
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
@@ -69,7 +69,7 @@ class WithIndex(torch.utils.data.Dataset):
         return (*sample, index) if isinstance(sample, tuple) else (sample, index)
 
 
-def _samples(index: Any, n: int) -> torch.Tensor:
+def _samples(index: Any, n: Optional[int]) -> torch.Tensor:
     """Positions of samples, checked."""
     try:
         index = torch.as_tensor(index)
@@ -79,6 +79,8 @@ def _samples(index: Any, n: int) -> torch.Tensor:
         return index.long()
     if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         raise ArgumentError(f"index is {index.dtype}; expected integers")
+    if n is None:
+        return index
     if not (0 <= int(index.min()) and int(index.max()) < n):
         raise _lib.AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
     return index
@@ -96,6 +98,8 @@ def _index_tensor(index: Any, like: Any) -> Any:
 
 def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int, ...]]) -> str:
     """Why this part of a saved state is not that of the loss."""
+    if saved is None and name == "keys":
+        return "the saved state has positions, this loss has keys: make it with the num_samples that it was saved with"
     if saved is None:
         return f"the saved state has no {name}: it was saved with another loss, learner or similarity"
     have = tuple(saved.shape)
@@ -108,7 +112,8 @@ def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int,
 class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
-    num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
+    num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1. None: it holds keys, any int64, such as those that
+                 glofnd.keys() makes of texts, and the state grows with the keys that come
     loss         "sogclr", "simclr", "fastclip", "isogclr"; "clip" is "simclr" with pairing="image-text"
     pairing      an embedding and its partner are two "views" of an image, or "image-text"
     detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"; "positive": more similar than
@@ -134,7 +139,7 @@ class GloFNDLoss(nn.Module):
 
     _clock: torch.Tensor
 
-    def __init__(self, num_samples: int, loss: "Optional[Loss]" = None, *, detector: "Optional[Detector]" = None, action: "Optional[Action]" = None,
+    def __init__(self, num_samples: Optional[int], loss: "Optional[Loss]" = None, *, detector: "Optional[Detector]" = None, action: "Optional[Action]" = None,
                  alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
                  learn_tau: Optional[bool] = None, dim: int = 0, process_group: Any = None, **options: "Unpack[Options]"):
         super().__init__()
@@ -142,7 +147,8 @@ class GloFNDLoss(nn.Module):
             raise OptionError("device: the loss follows its module; use criterion.to(device)")
         values = own_names({"loss": loss, "detector": detector, "action": action, "alpha": alpha,
                             "tau": None if tau is None else checked_tau(tau, False), "start_epoch": start_epoch, **options})
-        self._core = Core(checked_count("num_samples", num_samples), checked_count("dim", dim), values, torch.device("cpu"), process_group)
+        samples = None if num_samples is None else checked_count("num_samples", num_samples)
+        self._core = Core(samples, checked_count("dim", dim), values, torch.device("cpu"), process_group)
         self._handle = self._core.handle
         chosen = self._core.engine.options
         self._learned_tau = has_tau_gradient(chosen)
@@ -263,7 +269,7 @@ class GloFNDLoss(nn.Module):
         """Thresholds of the anchors `index` (None: all): [n], or [n][2] for image and text. 1: not visited yet, flags nothing."""
         if index is not None:
             index = _samples(index, self._core.n)
-        ids = torch.arange(self._core.n) if index is None else index.detach().to("cpu", torch.int64).contiguous()
+        ids = self._ids() if index is None else index.detach().to("cpu", torch.int64).contiguous()
         columns = []
         self._core.watch.read(self._core)
         for side in range(self._core.engine.sides):
@@ -306,6 +312,30 @@ class GloFNDLoss(nn.Module):
             del extra
         return keep.bool()
 
+    def keys(self) -> torch.Tensor:
+        """The keys of all samples that have state, ascending: int64 [n] on the CPU. For num_samples=None."""
+        if self._core.n is not None:
+            raise ArgumentError(f"this loss has no keys: its samples are 0 .. {self._core.n - 1}")
+        return self._ids()
+
+    def reserve(self, keys: int) -> None:
+        """Room for so many keys in all, for num_samples=None: until then no step allocates. Needed before a step is captured in a CUDA graph."""
+        if self._core.n is not None:
+            raise ArgumentError(f"reserve: this loss has {self._core.n} samples by position; keys need num_samples=None")
+        self._core.settle()
+        self._core.engine.make_room(keys)
+
+    def _ids(self) -> torch.Tensor:
+        """All positions, or all keys."""
+        core = self._core
+        if core.n is not None:
+            return torch.arange(core.n)
+        with core.lock, _current(core.device):
+            core.settle()
+            keys = torch.empty(core.engine.count_keys(), dtype=torch.int64)
+            core.engine.keys(keys.data_ptr(), keys.numel())
+        return keys
+
     def save_store(self, path: Union[str, os.PathLike]) -> None:
         """Writes the state to a store file, which load_store(), glofnd.numpy, the program and the C library read."""
         self._core.settle()
@@ -319,8 +349,9 @@ class GloFNDLoss(nn.Module):
 
     def _state(self) -> dict[str, torch.Tensor]:
         """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring, the averages."""
-        core, ids = self._core, torch.arange(self._core.n)
+        core = self._core
         with core.lock, _current(core.device):
+            ids = self._ids()
             core.watch.read(core)
             words = torch.stack([self._rows(side, ids).view(torch.float32) for side in range(core.engine.sides)])
             state = {name: words[..., i].contiguous().view(dtype) for i, (name, dtype) in enumerate(_ROW_FIELDS)
@@ -328,6 +359,8 @@ class GloFNDLoss(nn.Module):
             shared = [bytes(core.engine.shared_get(side)) for side in range(core.engine.sides)]
             state["shared"] = torch.frombuffer(bytearray(b"".join(shared)), dtype=torch.uint8).reshape(-1, ROW_BYTES).clone()
             state["epoch"] = torch.tensor(core.epoch)
+            if core.n is None:
+                state["keys"] = ids
             info = core.engine.describe()
             if info.ring_rows:
                 state["ring_index"] = torch.empty(info.ring_count, dtype=torch.int64)
@@ -348,6 +381,8 @@ class GloFNDLoss(nn.Module):
         epoch = _saved_epoch(state["epoch"])
         if state["shared"].dtype != torch.uint8:
             raise StateError(f"shared of the saved state is {state['shared'].dtype}; expected torch.uint8: leave it as it was saved")
+        if core.n is None:
+            _check_keys(state)
         with core.lock, core.unless_it_fails(), _current(core.device):
             core.open(core.device)
             self._fill(state)
@@ -356,14 +391,15 @@ class GloFNDLoss(nn.Module):
     def _fill(self, state: dict[str, torch.Tensor]) -> None:
         """The state of a new engine: the rows that were ever visited, the shared thresholds, the ring, the averages."""
         core = self._core
+        ids = torch.arange(core.n) if core.n is not None else state["keys"].to("cpu", torch.int64).contiguous()
         for side in range(core.engine.sides):
-            words = torch.zeros(core.n, len(_ROW_FIELDS), dtype=torch.float32)
+            words = torch.zeros(ids.numel(), len(_ROW_FIELDS), dtype=torch.float32)
             for i, (name, dtype) in enumerate(_ROW_FIELDS):
                 if name in state:
                     words[:, i] = state[name][side].to("cpu", dtype).view(torch.float32)
             whole = words.view(torch.int32)
             seen = torch.nonzero((whole[:, 4] != 0) | (words[:, 3] > -math.inf) | (whole[:, 8] != 0)).reshape(-1).contiguous()
-            rows = words[seen].contiguous()
+            rows, seen = words[seen].contiguous(), ids[seen].contiguous()
             core.engine.rows_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
             shared = _lib.Row.from_buffer_copy(bytes(state["shared"][side].cpu().tolist()))
             if shared.clock:
@@ -377,24 +413,27 @@ class GloFNDLoss(nn.Module):
                     raise StateError(_misfit(name, state[name], shape))
             core.engine.ring_put(index.numel(), index.data_ptr(), *(_data(x) for x in [*ring, None][:2]))
         if "bank" in state:
-            self._set_bank(state["bank"])
+            self._set_bank(state["bank"], ids)
 
-    def _set_bank(self, bank: torch.Tensor) -> None:
-        """bank: [sides][n][dim]; rows of zeros were never seen."""
+    def _set_bank(self, bank: torch.Tensor, ids: torch.Tensor) -> None:
+        """bank: [sides][n][dim], of the anchors `ids`; rows of zeros were never seen."""
         for side, averages in enumerate(bank.to("cpu", torch.float16)):
             seen = torch.nonzero(averages.any(dim=1)).reshape(-1)
-            rows = averages[seen].contiguous()
+            rows, seen = averages[seen].contiguous(), ids[seen].contiguous()
             self._core.engine.bank_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
 
     def _state_shapes(self) -> dict[str, Optional[tuple[int, ...]]]:
         engine = self._core.engine
         shapes: dict[str, Optional[tuple[int, ...]]] = {
-            name: (engine.sides, engine.n) for name, _ in _ROW_FIELDS if engine.temperatures or name not in _TEMPERATURE_FIELDS}
+            name: None if engine.keyed else (engine.sides, engine.n)
+            for name, _ in _ROW_FIELDS if engine.temperatures or name not in _TEMPERATURE_FIELDS}
+        if engine.keyed:
+            shapes["keys"] = None
         shapes |= {"shared": (engine.sides, ROW_BYTES), "epoch": ()}
         if engine.describe().ring_rows:
             shapes |= {name: None for name in ("ring_index", "ring_a", "ring_b")[:engine.sides + 1]}
         if engine.bank_dim:
-            shapes["bank"] = (engine.sides, engine.n, engine.bank_dim)
+            shapes["bank"] = None if engine.keyed else (engine.sides, engine.n, engine.bank_dim)
         return shapes
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
@@ -419,6 +458,8 @@ class GloFNDLoss(nn.Module):
             return
         foreign = [name for name in _STATE_NAMES if prefix + name in state_dict and name not in own]
         try:
+            if foreign == ["keys"]:
+                raise StateError("the saved state has keys, this loss has positions: make it with num_samples=None")
             if foreign:  # thresholds beside it may be of another scale
                 raise StateError(f"the saved state has {foreign[0]}, which belongs to options that this loss does not have")
             self._set_state(own)
@@ -433,7 +474,7 @@ class GloFNDLoss(nn.Module):
     def resize(self, num_samples: int) -> None:
         """For a dataset that grew at its end: samples keep their thresholds, new ones begin with none. Load the state before."""
         core = self._core
-        more = checked_growth(num_samples, core.n) - core.n
+        more = checked_growth(num_samples, core.n) - (core.n or 0)
         state = self._state()
         for name, shape in self._state_shapes().items():
             if shape is not None and len(shape) >= 2 and shape[1] == core.n and name != "shared":
@@ -441,7 +482,7 @@ class GloFNDLoss(nn.Module):
                 new = torch.full((shape[0], more, *shape[2:]), -math.inf if name == "log_u" else 0, dtype=old.dtype)
                 state[name] = torch.cat([old, new], 1)
         with core.lock, core.unless_it_fails(), _current(core.device):
-            core.n += more
+            core.n = (core.n or 0) + more
             core.open(core.device)
             self._set_state(state)
 
@@ -480,6 +521,19 @@ class GloFNDLoss(nn.Module):
         names = ("loss", "detector", "action", "alpha", "tau")
         values, chosen = self._core.values, self._core.engine.options
         return f"num_samples={self._core.n}, " + ", ".join(f"{name}={values.get(name, getattr(chosen, name))!r}" for name in names)
+
+
+def _check_keys(state: dict[str, torch.Tensor]) -> None:
+    """Every part of a saved state has a row for every key."""
+    keys = state["keys"]
+    if keys.dtype != torch.int64 or keys.dim() != 1:
+        raise StateError(f"keys of the saved state are {keys.dtype} {list(keys.shape)}; expected torch.int64 [n]")
+    if keys.unique().numel() != keys.numel():
+        raise StateError("keys of the saved state: one is there twice")
+    sides = state["shared"].shape[0]
+    for name in [*(name for name, _ in _ROW_FIELDS), "bank"]:
+        if name in state and tuple(state[name].shape[:2]) != (sides, keys.numel()):
+            raise StateError(f"{name} of the saved state has shape {list(state[name].shape)}; expected [{sides}, {keys.numel()}], one for every key")
 
 
 def _saved_epoch(epoch: torch.Tensor) -> int:

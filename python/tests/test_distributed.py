@@ -24,7 +24,10 @@ CASES = (
     {"loss": "sogclr", "similarity": "bank", "dim": DIM, "action": "attract"},
     {"loss": "sogclr", "similarity": "bank", "dim": DIM, "neighbours": 3},
     {"loss": "simclr", "similarity": "bank", "dim": DIM, "neighbours": 2, "neighbour_share": 0.5, "neighbour_rows": 25},
+    {"loss": "sogclr", "keys": True}, {"loss": "sogclr2", "keys": True, "learner": "ring", "dim": DIM, "ring_rows": 64},
+    {"loss": "clip", "keys": True, "similarity": "bank", "dim": DIM, "detector": "single"},
 )
+KEYS = torch.from_numpy(glofnd.keys([f"sample {i}" for i in range(SAMPLES)]))
 
 
 def batches():
@@ -38,7 +41,9 @@ def train(options, rank, world):
     """Losses, gradients of a linear layer after DDP's mean, gradients of log_scale, state."""
     torch.manual_seed(0)
     net = torch.nn.Linear(DIM, DIM)
-    criterion = GloFNDLoss(SAMPLES, alpha=0.2, lambda_lr=0.2, threads=1, **options)
+    options = dict(options)
+    keys = KEYS if options.pop("keys", False) else None
+    criterion = GloFNDLoss(SAMPLES if keys is None else None, alpha=0.2, lambda_lr=0.2, threads=1, **options)
     model = torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
     own = slice(rank * BATCH // world, (rank + 1) * BATCH // world)
     losses, grads = [], []
@@ -48,7 +53,7 @@ def train(options, rank, world):
         criterion.zero_grad()
         labels = index[own] % 4 * (2**40 if world > 1 else 1) if options.get("detector") == "oracle" else None  # equality counts
         z = model(torch.cat([a[own], b[own]])).chunk(2)
-        loss = criterion(*z, index[own], labels)
+        loss = criterion(*z, index[own] if keys is None else keys[index[own]], labels)
         loss.backward()
         losses.append(loss.item())
         grads += [net.weight.grad.clone(), net.bias.grad.clone()]

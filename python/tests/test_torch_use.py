@@ -30,7 +30,8 @@ class Arguments(unittest.TestCase):
         for make_loss in (GloFNDLoss, GloFND):
             self.refused((argument, "num_samples is 64.5; expected an integer", lambda: make_loss(64.5)),
                          (argument, "num_samples is '64'", lambda: make_loss("64")),
-                         (argument, "num_samples is None", lambda: make_loss(None)),
+                         (argument, "a loss of keys", lambda: make_loss(None).resize(64)),
+                         (argument, "num_samples is None", lambda: make_loss(64).resize(None)),
                          (argument, r"num_samples is of type list; .*len\(dataset\)", lambda: make_loss([0] * 64)),
                          (argument, "num_samples is True", lambda: make_loss(True)),
                          (argument, "num_samples is 1180591620717411303424", lambda: make_loss(2**70)),

@@ -16,7 +16,7 @@ cd "$source/python" || exit 1
 "$python" -m glofnd > "$scratch/info" && grep -q '^build      glofnd [0-9]' "$scratch/info" || fail "python -m glofnd"
 "$python" -m unittest -q tests.test_layout || fail "tables of the package"
 has "$python" numpy || skip "$python has no NumPy; only the tables were checked"
-"$python" -m unittest -q tests.test_defaults tests.test_numpy tests.test_discover tests.test_discover_odd tests.test_discover_tables tests.test_discover_parts tests.test_discover_raw tests.test_mine tests.test_documents ||
+"$python" -m unittest -q tests.test_defaults tests.test_keys tests.test_numpy tests.test_discover tests.test_discover_odd tests.test_discover_tables tests.test_discover_parts tests.test_discover_raw tests.test_mine tests.test_documents ||
     fail "the NumPy layer"
 "$python" -c 'import torch; assert tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)' 2> /dev/null ||
     { echo "NumPy alone: $python has no PyTorch 2.4 or later"; exit 0; }
