@@ -70,6 +70,14 @@ class Documents(unittest.TestCase):
             criterion(x, x + 0.1, torch.arange(64))
             self.assertEqual(criterion.stats()["neighbours"] > 0, epoch == 70)
 
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_keys(self):
+        import torch
+        from glofnd.torch import GloFNDLoss
+        stream = [{"__key__": [f"shard/{i}" for i in range(8)], "a": torch.randn(8, 4), "b": torch.randn(8, 4)}] * 3
+        names = {"GloFNDLoss": GloFNDLoss, "glofnd": glofnd, "torch": torch, "model": lambda x: x, "stream": stream}
+        self.assertEqual(self.run_block(os.path.join("docs", "python.md"), "GloFNDLoss(None", names)["criterion"].keys().numel(), 8)
+
     def test_numpy(self):
         self.run_block(os.path.join("docs", "python.md"), "from glofnd.numpy", {}, output=True)
 
