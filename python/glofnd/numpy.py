@@ -68,7 +68,7 @@ def _integers(array: Any, name: str, shape: tuple[int, ...], kind: Any) -> Optio
         raise ArgumentError(f"{name} is {array.dtype}; expected integers")
     if array.shape != shape:
         raise ArgumentError(f"{name} has shape {array.shape}; expected {shape}: one number per sample")
-    if array.size and (array.min() < np.iinfo(kind).min or array.max() > np.iinfo(kind).max):
+    if array.size and (int(array.min()) < np.iinfo(kind).min or int(array.max()) > np.iinfo(kind).max):
         raise ArgumentError(f"{name} has values that do not fit {np.dtype(kind).name}")
     return np.ascontiguousarray(array, dtype=kind)
 
