@@ -220,10 +220,10 @@ class Mined:
 
     def to_dataset(self, queries: Any = None, documents: Any = None, format: str = "triplet") -> Any:  # noqa: A002
         """rows() as a datasets.Dataset, for the trainer of sentence-transformers."""
-        from datasets import Dataset
         rows = list(self.rows(queries, documents, format))
         if not rows:
             raise ArgumentError("no query has enough negatives: give a smaller k")
+        from datasets import Dataset
         return Dataset.from_dict({key: [row[key] for row in rows] for key in rows[0]})
 
     def save(self, folder: Union[str, os.PathLike], queries: Any = None, documents: Any = None, format: str = "triplet") -> None:  # noqa: A002
