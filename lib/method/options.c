@@ -12,6 +12,7 @@
 #include "util/text.h"
 
 static const char *const pairings[] = {"views", "image-text", NULL};
+static const char *const directions[] = {"both", "forward", NULL};
 static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", NULL};
 static const char *const detectors[] = {"none",       "glofnd",   "single",
                                         "fnc",        "oracle",   "groups",
@@ -43,6 +44,8 @@ enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX 
 
 static const gf_option rows[] = {
     NAME(pairing, pairings, "views", "method", "the two embeddings of a sample: two views of an image, or image and text"),
+    NAME(directions, directions, "both", "method",
+         "image and text: the loss of both sides, or of the first against the second alone (query to document)"),
     NAME(loss, losses, "sogclr", "method",
          "sogclr (FastCLIP v1), simclr (NT-Xent; CLIP for image and text), fastclip (v3, tau learned), isogclr (v2, a tau per "
          "anchor)"),
@@ -142,6 +145,10 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
          "another detector"},
         {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
                                                "topk or threshold, or fnc_support to 0"},
+        {o->directions == GLOFND_DIRECTIONS_FORWARD && (views || official || bank),
+         "directions: forward is for pairing image-text, compat paper and similarity embedding; set directions to both, or "
+         "change "
+         "these"},
         {o->neighbours > 0 && !(bank && compares && views),
          "neighbours: they are found by averages of two views; set similarity to bank, pairing to views, and detector to glofnd, "
          "single or fnc; or neighbours to 0"},

@@ -158,6 +158,9 @@ static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, co
     }
     FAIL_IF(err, q->candidates[1].n > 0 && gf_sides(o) == 1, GLOFND_E_ARGUMENT,
             "batch.negatives_b is given; with pairing views all candidates are negatives_a");
+    FAIL_IF(
+        err, q->candidates[0].n > 0 && gf_anchored(o) < gf_sides(o), GLOFND_E_ARGUMENT,
+        "batch.negatives_a is given; with directions forward the rows of b are no anchors, and all candidates are negatives_b");
     const int fnc_scores = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     const char *with = o->compat == GLOFND_COMPAT_OFFICIAL ? "compat official"
                        : gf_options_mark(o)                ? "similarity bank"
@@ -211,6 +214,8 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     TRY(check_candidates(err, o, q));
     FAIL_IF(err, ctx->device && (q->candidates[0].n > 0 || q->candidates[1].n > 0), GLOFND_E_UNSUPPORTED,
             "candidates (batch.negatives_a, negatives_b) do not go with device cuda yet");
+    FAIL_IF(err, ctx->device && gf_anchored(o) < gf_sides(o), GLOFND_E_UNSUPPORTED,
+            "directions forward does not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -287,6 +292,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
     p.sides = gf_sides(o);
     p.per_sample = 2 / p.sides;
+    p.anchored = gf_anchored(o);
     p.own = q->rows * p.per_sample, p.all = q->cols * p.per_sample;
     for (int i = 0; i < p.sides; i++) {
         p.candidates[i] = q->candidates[i].n;
@@ -669,7 +675,7 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, step->slot, q->rows));
     if (step->store->fd >= 0 && !(q->want & GLOFND_WANT_NO_UPDATE)) /* disk space in a working file */
         TRY(gf_store_prepare(&ctx->err, step->store, step->slot, q->rows));
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         /* While all share one lambda it is not copied to anchors yet. */
         gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared, side->state);
@@ -862,7 +868,7 @@ static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
 static glofnd_status open_thresholds(gf_step *step) {
     const gf_plan *p = &step->plan;
     const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         if (!p->learned) { /* as it is, or as a quantile of the batch or the positive sets it */
             if (p->topk) batch_topk(step, i);
@@ -911,7 +917,7 @@ static glofnd_status open_thresholds(gf_step *step) {
 static glofnd_status move_lambdas(gf_step *step, int *complete) {
     const gf_plan *p = &step->plan;
     *complete = 1;
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         const gf_sum_out *sums = &side->sums;
         const int counted = p->flags & GF_GROUP || p->marked; /* else the others are counted: those kept and listed below mid */
@@ -950,7 +956,7 @@ static glofnd_status update_lambda(gf_step *step) {
         sum_kept(step);
         return GLOFND_OK;
     }
-    for (int i = 0; i < step->plan.sides; i++) {
+    for (int i = 0; i < step->plan.anchored; i++) {
         const gf_sum_pass pass = own_sums(step, i, own_pairs(step, i));
         step->ops->close(&pass);
     }
@@ -987,7 +993,7 @@ static void sum_kept(gf_step *step) {
     const gf_plan *p = &step->plan;
     gf_side *side = step->ws->side;
     const size_t n = (size_t)p->own;
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         const gf_sum_out *x = &side[i].sums;
         memset(x->sum, 0, sizeof *x->sum * n), memset(x->moment, 0, sizeof *x->moment * n);
         memset(x->flagged_s, 0, sizeof *x->flagged_s * n), memset(x->kept, 0, sizeof *x->kept * n);
@@ -995,18 +1001,19 @@ static void sum_kept(gf_step *step) {
         memset(x->above, 0, sizeof *x->above * n);
         for (int64_t r = 0; r < p->own; r++) x->peak[r] = p->flags & GF_SHIFT ? -INFINITY : 0.0f;
     }
-    if (p->one_rank && !p->topk) {
+    const int both = p->one_rank && !p->topk && p->anchored == p->sides; /* each similarity once, for both of its anchors */
+    if (both) {
         gf_sum_pass pass = own_sums(step, 0, whole_batch(step));
         pass.col = side[step->plan.sides - 1].limits;
         pass.col_out = side[step->plan.sides - 1].sums;
         if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= step->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
         step->ops->sum(&pass);
     }
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         const gf_sum_pass batch = own_sums(step, i, own_pairs(step, i));
         gf_sum_pass more = own_sums(step, i, candidate_pairs(step, i));
         more.col.group = side[p->sides - 1 - i].extra_none;
-        if (!p->one_rank || p->topk) step->ops->sum(&batch);
+        if (!both) step->ops->sum(&batch);
         if (has_candidates(p, i)) step->ops->sum(&more);
     }
 }
@@ -1034,7 +1041,7 @@ static gf_summed_row summed_row(const gf_step *step, int i, int64_t r) {
  * it is wanted for the statistics. */
 static void rescue_rows(gf_step *step) {
     const gf_plan *p = &step->plan;
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         gf_sum_out *x = &side->sums;
         int64_t empty = 0;
@@ -1069,8 +1076,8 @@ static int64_t link_place(const gf_plan *p, int i, int64_t r) { return p->per_sa
 
 /* Statistics of the first half. */
 static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx) {
-    const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
-    const double pairs = (double)p->own * (double)(p->negatives[0] + (p->sides - 1) * p->negatives[1]) - sum->unpaired;
+    const double anchors = (double)(p->anchored * p->rows), rows = (double)(p->anchored * p->own);
+    const double pairs = (double)p->own * (double)(p->negatives[0] + (p->anchored - 1) * p->negatives[1]) - sum->unpaired;
     const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
     const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
     ctx->counters = (glofnd_counters){.size = sizeof ctx->counters,
@@ -1098,7 +1105,7 @@ static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ct
 /* ... and what the second half adds. The authors' ranks: the other half of loss and temperature gradient comes from the own
  * columns in the rows of all ranks. */
 static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
-    const double anchors = (double)(p->sides * p->rows);
+    const double anchors = (double)(p->anchored * p->rows);
     if (p->want & GLOFND_WANT_QUALITY) {
         stats->same += (int64_t)sum->same, stats->hits += (int64_t)sum->hits;
         if (p->masking) stats->precision = sum->precision / anchors, stats->recall = sum->recall / anchors;
@@ -1123,7 +1130,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
         TRY(gf_step_sum_ranks(step, &seen, 1));
         batch_u = seen > 0.0;
     }
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         for (int64_t a = 0; a < p->rows; a++) {
             glofnd_anchor *row = &side->fresh_state[a];
@@ -1150,12 +1157,14 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
             sum.log_u += (double)row->log_u;
         }
     }
-    for (int i = 0; i < p->sides; i++)
+    for (int i = 0; i < p->anchored; i++)
         for (int64_t a = 0; a < p->rows; a++) {
             const glofnd_anchor *row = &step->ws->side[i].fresh_state[a];
             sum.lambda += (double)(one_lambda ? step->shared_row[i].lambda : row->lambda);
             sum.tau += (double)row->tau;
         }
+    for (int i = p->anchored; i < p->sides; i++)
+        for (int64_t r = 0; r < p->own; r++) links[link_place(p, i, r)] = gf_no_anchor_link();
     sum.rescued = (double)step->rescued, sum.repeats = (double)step->repeats;
     if (p->neighbours) gf_neighbours_add_loss(step, &sum);
     stats_of_rows(p, &sum, step->ctx);
@@ -1168,7 +1177,7 @@ static void commit(gf_step *step) {
     const gf_plan *p = &step->plan;
     const gf_step_batch *q = step->batch;
     const gf_side *side = step->ws->side;
-    for (int i = 0; i < p->sides; i++) {
+    for (int i = 0; i < p->anchored; i++) {
         gf_store_scatter(step->store, i, step->slot, p->rows, side[i].fresh_state);
         if (p->shared && p->updating) gf_store_shared_put(step->store, i, &step->shared_row[i]);
     }
@@ -1312,7 +1321,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     } else if (p->one_rank) { /* every similarity once, P from both anchors, both gradients */
         gf_gradient_pass pass = own_gradients(step, 0, whole_batch(step));
         pass.col_out = side[other].grads;
-        if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= GF_REUSE_TILES;
+        if (step->reuse && pass.pairs.tiles && p->anchored == p->sides) pass.pairs.flags |= GF_REUSE_TILES;
         step->ops->gradient(&pass);
     } else { /* own rows against all columns, with the weights of both anchors; the gradient of a column is made by its rank */
         for (int i = 0; i < p->sides; i++) {
@@ -1322,7 +1331,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
             step->ops->gradient(&pass);
         }
     }
-    for (int i = 0; i < p->sides; i++) candidate_gradients(step, i);
+    for (int i = 0; i < p->anchored; i++) candidate_gradients(step, i);
     if (p->neighbours) gf_neighbours_add_gradient(step);
 
     const int last = p->sides - 1;
@@ -1342,7 +1351,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
         /* Precision and recall per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
         const gf_plan *plan = &step->plan;
         const int64_t first = step->batch->row0 * plan->per_sample;
-        for (int i = 0; i < plan->sides; i++) {
+        for (int i = 0; i < plan->anchored; i++) {
             const gf_grad_out *x = &step->ws->side[i].grads;
             for (int64_t quality_a = 0; quality_a < plan->rows; quality_a++) {
                 int64_t same = 0, hits = 0, flagged = 0;

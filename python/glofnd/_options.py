@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):
     """The options that GloFNDLoss has no parameter of its own for. `python -m glofnd --options` explains them."""
 
     pairing: Pairing
+    directions: Literal["both", "forward"]
     omega: float
     fnc_rule: Literal["quantile", "topk", "threshold"]
     compat: Literal["paper", "official"]

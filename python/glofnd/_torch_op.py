@@ -26,8 +26,9 @@ from ._engine import Engine, option_text
 from ._watch import Watch
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
-UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
+UPDATE, REMEMBER, GRAD_A, GRAD_B = 1, 2, 4, 8  # bits of the operator's `flags`; the last two: gradients of candidates are wanted
 INPUTS = ("a", "b", "index", "labels", "groups")
+CANDIDATES = ("negatives_a", "negatives_b", "negatives_a_id", "negatives_b_id")
 ROW_BYTES = 36
 REMEMBERED_STEPS = 8  # losses in checkpointed parts whose backward has not begun
 
@@ -198,6 +199,15 @@ def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: i
     return torch.ops.glofnd.step(a, b, index, labels, groups, tau, clock, handle, flags)
 
 
+def run_step_candidates(*arguments):  # type: ignore[no-untyped-def]
+    """The same with negatives beyond the batch."""
+    a = arguments[0]
+    if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
+            torch._C._len_torch_dispatch_stack() == 0):
+        return _step_candidates(*arguments)
+    return torch.ops.glofnd.step_candidates(*arguments)
+
+
 # ----- the batch --------------------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +240,34 @@ def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor
     batch.epoch, batch.want, batch.tau = core.epoch, want, tau
     batch.extra = 0
     return batch
+
+
+def set_candidates(batch: Any, candidates: "tuple[Optional[torch.Tensor], ...]", flags: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Gives the batch its candidates; returns their two gradients, with no rows where they are not wanted."""
+    grads = []
+    for side, wanted in (("a", GRAD_A), ("b", GRAD_B)):
+        rows, ids = candidates[side == "b"], candidates[2 + (side == "b")]
+        grad = batch_like = None
+        if rows is not None and rows.shape[0]:
+            batch_like = rows
+            setattr(batch, f"negatives_{side}", rows.data_ptr())
+            setattr(batch, f"negatives_{side}_n", rows.shape[0])
+            setattr(batch, f"negatives_{side}_stride", rows.stride(0))
+            setattr(batch, f"negatives_{side}_id", 0 if ids is None else ids.data_ptr())
+        if rows is not None:
+            grad = torch.empty(rows.shape if flags & wanted else (0, rows.shape[1]), dtype=dtype, device=rows.device)
+        if batch_like is not None and flags & wanted:
+            assert grad is not None
+            setattr(batch, f"grad_negatives_{side}", grad.data_ptr())
+        grads.append(torch.empty(0, dtype=dtype) if grad is None else grad)
+    return grads
+
+
+def clear_candidates(batch: Any) -> None:
+    """The next step may have none."""
+    for side in "ab":
+        for name in (f"negatives_{side}", f"negatives_{side}_n", f"negatives_{side}_stride", f"negatives_{side}_id", f"grad_negatives_{side}"):
+            setattr(batch, name, 0)
 
 
 def set_banks(batch: Any, banks: list[torch.Tensor]) -> Any:
@@ -322,7 +360,8 @@ def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world:
         core.engine.bank_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
 
 
-def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float) -> Any:
+def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float,
+                  candidates: Any = None, flags: int = 0) -> Any:
     """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it."""
     rank, world = core.ranks()
     stats = _lib.Stats()
@@ -333,6 +372,8 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
     batch = fill_batch(core, *(every[name] for name in INPUTS), want, tau, DTYPES[grads[0].dtype])  # type: ignore[arg-type, call-arg]
+    if candidates is not None:  # they are negatives of this rank's rows alone
+        grads += set_candidates(batch, candidates, flags, grads[0].dtype)
     part = _lib.OwnRows(first=rank * rows, rows=rows)
     banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
     extra = set_banks(batch, banks)
@@ -405,6 +446,9 @@ def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) ->
 library = torch.library.Library("glofnd", "DEF")
 library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, "
                "int handle, int flags) -> (Tensor, Tensor, Tensor, Tensor)")
+library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor? negatives_a, "
+               "Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
+               "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
 
 
 def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[float, Optional[torch.Tensor]]:
@@ -418,7 +462,8 @@ def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[floa
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-                groups: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int) -> tuple[torch.Tensor, ...]:
+                groups: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int, candidates: Any = None,
+                flags: int = 0) -> tuple[torch.Tensor, ...]:
     """One rank: all results stay on the device, and nothing waits for it."""
     dtype, device = grad_type(a.dtype), a.device
     grad_a = torch.empty(a.shape, dtype=dtype, device=device)
@@ -430,17 +475,19 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
     if core.is_cuda:
         core.synchronize()
         core.engine.tau(0 if on_device is None else on_device.data_ptr())
-        core.reserve(rows, rows, a.shape[1])
+        more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
+        core.reserve(rows + more, rows + more, a.shape[1])
         if torch.cuda.is_current_stream_capturing():
             core.captured = True
     fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[dtype])
+    more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, dtype)
     core.last = True
     core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr())
-    return loss, grad_a, grad_b, grad_tau
+    return loss, grad_a, grad_b, grad_tau, *more_grads
 
 
-def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Optional[torch.Tensor],
-                    want: int) -> tuple[torch.Tensor, ...]:
+def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Optional[torch.Tensor], want: int,
+                    candidates: Any = None, flags: int = 0) -> tuple[torch.Tensor, ...]:
     a = own["a"]
     assert a is not None
     grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
@@ -449,14 +496,15 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
     core.synchronize()
     if core.is_cuda:
         core.engine.tau(0)
-        core.reserve(a.shape[0], core.ranks()[1] * a.shape[0], a.shape[1])
-    core.last = step_of_ranks(core, own, grads, want, 0.0 if tau is None else temperature_of(core, tau, False)[0])
+        more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
+        core.reserve(a.shape[0] + more, core.ranks()[1] * a.shape[0] + more, a.shape[1])
+    core.last = step_of_ranks(core, own, grads, want, 0.0 if tau is None else temperature_of(core, tau, False)[0], candidates, flags)
     loss, grad_tau = (torch.full((), x, dtype=torch.float32, device=a.device) for x in (core.last.loss, core.last.grad_tau))
-    return loss, *grads, grad_tau
+    return loss, *grads[:2], grad_tau, *grads[2:]
 
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
-          tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int) -> tuple[torch.Tensor, ...]:
+          tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int, candidates: Any = None) -> tuple[torch.Tensor, ...]:
     core = core_of(handle)
     with core.lock, _current(core.device):
         if flags & UPDATE and in_backward():
@@ -467,9 +515,9 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         if core.ranks()[1] > 1:
             wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups))
-            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want)
+            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want, candidates, flags)
         else:
-            results = step_of_one(core, a, b, index, classes_of(labels), classes_of(groups), tau, want)
+            results = step_of_one(core, a, b, index, classes_of(labels), classes_of(groups), tau, want, candidates, flags)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             remember(core, a, b, index, results, bool(flags & REMEMBER))
         if flags & UPDATE:
@@ -477,8 +525,21 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         return results
 
 
-library.impl("step", _step, "CPU")
-library.impl("step", _step, "CUDA")
+def _step_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle,
+                     flags):  # type: ignore[no-untyped-def]
+    rows = tuple(None if x is None else readable(x) for x in (negatives_a, negatives_b))
+    ids = tuple(None if x is None else x.contiguous() for x in (negatives_a_id, negatives_b_id))
+    core = core_of(handle)
+    with core.lock:
+        try:
+            return _step(a, b, index, labels, groups, tau, clock, handle, flags, rows + ids)
+        finally:
+            clear_candidates(core.batch)
+
+
+for _device in ("CPU", "CUDA"):
+    library.impl("step", _step, _device)
+    library.impl("step_candidates", _step_candidates, _device)
 
 
 @torch.library.register_fake("glofnd::step", lib=library)
@@ -486,6 +547,45 @@ def _fake(a, b, index, labels, groups, tau, clock, handle, flags):  # type: igno
     grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
     scalars = [torch.empty((), dtype=torch.float32, device=a.device) for _ in range(2)]
     return scalars[0], grads[0], grads[1], scalars[1]
+
+
+@torch.library.register_fake("glofnd::step_candidates", lib=library)
+def _fake_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
+    dtype = grad_type(a.dtype)
+    more = [torch.empty(0, dtype=dtype) if x is None else
+            torch.empty(x.shape if flags & wanted else (0, x.shape[1]), dtype=dtype, device=x.device)
+            for x, wanted in ((negatives_a, GRAD_A), (negatives_b, GRAD_B))]
+    return *_fake(a, b, index, labels, groups, tau, clock, handle, flags), *more
+
+
+def _no_second_gradient() -> None:
+    if not torch.compiler.is_compiling() and torch.is_grad_enabled():
+        raise _lib.UnsupportedError("create_graph=True: the gradient of this loss has no gradient of its own; call backward without it, "
+                                    "and leave the loss out of penalties on gradients")
+
+
+class CandidateStepFunction(torch.autograd.Function):
+    """glofnd::step_candidates under autograd."""
+
+    @staticmethod
+    def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
+        loss, *grads = run_step_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
+        ctx.save_for_backward(*grads)
+        ctx.dtype = a.dtype
+        ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)
+        return loss
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        _no_second_gradient()
+        grad_a, grad_b, grad_tau, more_a, more_b = ctx.saved_tensors
+        of_tau = None
+        if ctx.tau_like is not None and ctx.needs_input_grad[2]:
+            dtype, device, shape = ctx.tau_like
+            of_tau = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
+        a, b, n_a, n_b = ((x * g).to(ctx.dtype) if ctx.needs_input_grad[i] else None
+                          for i, x in ((0, grad_a), (1, grad_b), (3, more_a), (4, more_b)))
+        return a, b, of_tau, n_a, n_b, None, None, None, None, None, None, None, None
 
 
 class StepFunction(torch.autograd.Function):
@@ -501,9 +601,7 @@ class StepFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[no-untyped-def]
-        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-            raise _lib.UnsupportedError("create_graph=True: the gradient of this loss has no gradient of its own; call backward without it, "
-                                        "and leave the loss out of penalties on gradients")
+        _no_second_gradient()
         grad_a, grad_b, grad_tau = ctx.saved_tensors
         of_tau = None
         if ctx.tau_like is not None and ctx.needs_input_grad[2]:

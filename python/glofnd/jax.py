@@ -199,8 +199,10 @@ class GloFNDLoss:
         return jnp.where((visits[:, :-1] == 0) & (visits[:, -1:] > 0), shared, value[:, :-1])
 
     def __call__(self, z1: jax.Array, z2: jax.Array, index: jax.Array, state: jax.Array, *, epoch: Any = 0,
-                 labels: Optional[jax.Array] = None, tau: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+                 labels: Optional[jax.Array] = None, tau: Any = 0.0, negatives: Any = None) -> tuple[jax.Array, jax.Array]:
         """(loss, new state). `tau` 0: as in the options; it has a gradient for "clip" and "fastclip", that of other losses is 0."""
+        if negatives is not None:
+            raise UnsupportedError("negatives: candidates beyond the batch are in glofnd.torch and glofnd.numpy, not in glofnd.jax")
         for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("state", state)):
             if not hasattr(x, "shape") and (x is not None or name != "labels"):
                 raise ArgumentError(f"{name} is of type {type(x).__name__}; expected an array" + (", as init() makes it" if name == "state" else ""))

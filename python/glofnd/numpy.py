@@ -25,13 +25,18 @@ ROW = np.dtype([(name, np.dtype(kind)) for name, kind in _lib.STRUCTS["glofnd_an
 """State of one anchor on one side: threshold `lambda`, moments, `log_u`, visits `clock`, individual temperature."""
 
 
-class StepResult(NamedTuple):
-    """Loss and gradients of one step. `stats` holds all numbers of glofnd_stats by name."""
-
+class _StepResult(NamedTuple):
     loss: float
     grad_a: np.ndarray
     grad_b: np.ndarray
     stats: dict[str, Any]
+
+
+class StepResult(_StepResult):
+    """Loss and gradients of one step. `stats` holds all numbers of glofnd_stats by name. `grad_negatives`: gradient of the candidates
+    beyond the batch, shaped as they were given; None: there were none."""
+
+    grad_negatives: Any = None
 
 
 def _pointer(array: Optional[np.ndarray]) -> int:
@@ -183,7 +188,7 @@ class GloFND:
 
     def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
              support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, update: bool = True, quality: bool = False,
-             quantile: bool = False) -> StepResult:
+             quantile: bool = False, negatives: Any = None, negatives_index: Any = None) -> StepResult:
         """Loss and gradients of one batch; moves the state of its anchors unless `update` is False.
 
         a, b      [batch][dim] two views, or image and text
@@ -191,14 +196,49 @@ class GloFND:
         labels    [batch] for detector="oracle" and for `quality`: precision and recall of the flags in the stats
         groups    [batch] for detector="groups", or pairs to flag in addition; negative: in no group
         tau, gamma  of this step; 0: as in the options
+        negatives  [m][dim] embeddings beyond the batch that are negatives only. Two views: of all rows; image-text: further texts, negatives
+                  of a. A pair (n1, n2), either may be None: also further images, negatives of b. result.grad_negatives: their gradient
+        negatives_index  [m], or a pair: the sample that each is an embedding of, -1 if unknown. No negative of that sample
         """
         a, b = _pair(a, b)
         want = _lib.WANT_QUALITY * quality | _lib.WANT_QUANTILE * quantile | _lib.WANT_NO_UPDATE * (not update)
         batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, want)
         grads = [np.empty(a.shape, np.float32), np.empty(a.shape, np.float32)]
         stats = _lib.Stats()
+        of_negatives, _negatives = self._candidates(batch, a, negatives, negatives_index)
         self._engine.step(batch, _pointer(grads[0]), _pointer(grads[1]), stats)
-        return StepResult(stats.loss, grads[0], grads[1], stats_dict(stats))
+        result = StepResult(stats.loss, grads[0], grads[1], stats_dict(stats))
+        result.grad_negatives = of_negatives
+        return result
+
+    def _candidates(self, batch: Any, a: np.ndarray, negatives: Any, index: Any) -> tuple[Any, Any]:
+        """Gives the batch its candidates: their gradients, and the arrays that must live as long as it."""
+        if negatives is None:
+            if index is not None:
+                raise ArgumentError("negatives_index is given without negatives")
+            return None, None
+        pair = isinstance(negatives, (tuple, list)) and len(negatives) == 2
+        if pair and self.sides == 1:
+            raise ArgumentError("negatives is a pair; with pairing 'views' it is one array, [m][dim]")
+        rows = list(negatives) if pair else [None, negatives] if self.sides == 2 else [negatives, None]
+        ids = list(index) if pair and index is not None else [None, index] if self.sides == 2 else [index, None]
+        grads: list[Any] = [None, None]
+        for i, side in enumerate("ab"):
+            if rows[i] is None:
+                if ids[i] is not None:
+                    raise ArgumentError("negatives_index has indices of a side without negatives")
+                continue
+            rows[i] = _embeddings(rows[i], "negatives")
+            if rows[i].shape[1] != a.shape[1] or rows[i].dtype != a.dtype:
+                raise ArgumentError(f"negatives is {rows[i].dtype} {rows[i].shape}; expected {a.dtype} [m][{a.shape[1]}], as a")
+            ids[i] = _integers(ids[i], "negatives_index", rows[i].shape[:1], np.int64)
+            grads[i] = np.empty(rows[i].shape, np.float32)
+            if not len(rows[i]):
+                continue
+            for name, value in (("", _pointer(rows[i])), ("_n", len(rows[i])), ("_stride", _stride(rows[i])), ("_id", _pointer(ids[i]))):
+                setattr(batch, f"negatives_{side}{name}", value)
+            setattr(batch, f"grad_negatives_{side}", _pointer(grads[i]))
+        return tuple(grads) if pair else grads[self.sides - 1], (rows, ids)
 
     def mask(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
              support_b: Any = None, tau: float = 0.0, gamma: float = 0.0) -> np.ndarray:

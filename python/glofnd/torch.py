@@ -25,7 +25,7 @@ from ._cached import cached
 from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, has_tau_gradient, own_names,
                       scale_warning, stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
-from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
+from ._torch_op import (DTYPES, GRAD_A, GRAD_B, REMEMBER, ROW_BYTES, UPDATE, CandidateStepFunction, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
                         readable, set_banks)
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class GloFNDLoss(nn.Module):
     # ----- loss -----
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: Any = None, labels: Optional[torch.Tensor] = None, *,
-                groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None) -> torch.Tensor:
+                groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None, negatives: Any = None,
+                negatives_index: Any = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
@@ -172,6 +173,10 @@ class GloFNDLoss(nn.Module):
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
         tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip" and "fastclip"
+        negatives  [m][dim] embeddings beyond the batch that are negatives only: hard negatives, a queue. Two views: of all rows; image-text:
+                 further texts (documents), negatives of z1. A pair (n1, n2), either may be None: also further images, negatives of z2.
+                 They get gradients if they require them. Several ranks: negatives of this rank's samples
+        negatives_index  [m], or a pair: the sample that each is an embedding of, -1 if unknown. No negative of that sample
         """
         index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups)
@@ -185,7 +190,48 @@ class GloFNDLoss(nn.Module):
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
-        return StepFunction.apply(z1, z2, tau, _int64(index), labels, groups, self._clock, self._handle, flags)
+        if negatives is None and negatives_index is None:
+            return StepFunction.apply(z1, z2, tau, _int64(index), labels, groups, self._clock, self._handle, flags)
+        (n1, n2), ids = self._check_negatives(z1, negatives, negatives_index)
+        for rows, bit in ((n1, GRAD_A), (n2, GRAD_B)):
+            if rows is not None and rows.requires_grad and torch.is_grad_enabled():
+                flags |= bit
+        return CandidateStepFunction.apply(z1, z2, tau, n1, n2, _int64(index), labels, groups, *ids, self._clock, self._handle, flags)
+
+    def _check_negatives(self, z1: torch.Tensor, negatives: Any, index: Any) -> tuple[list[Any], list[Any]]:
+        """Candidates of either side, in the type of the batch, and their indices."""
+        two = self._core.engine.sides == 2
+        if negatives is None:
+            raise ArgumentError("negatives_index is given without negatives")
+        rows, ids = ([*x] if isinstance(x, (tuple, list)) and len(x) == 2 and not isinstance(x[0], int) else [None, x] if two else [x, None]
+                     for x in (negatives, index))
+        if not two and rows[1] is not None:
+            raise ArgumentError("negatives is a pair; with pairing 'views' it is one tensor, [m, dim]")
+        if all(x is None for x in rows):
+            raise ArgumentError("negatives is a pair of None; leave it out where there are none")
+        for i, (x, of) in enumerate(zip(rows, ids)):
+            if x is None and of is not None:
+                raise ArgumentError("negatives_index has indices of a side without negatives")
+            if x is None:
+                continue
+            if not isinstance(x, torch.Tensor):
+                raise ArgumentError(f"negatives is of type {type(x).__name__}; expected a tensor [m, dim], or a pair of them")
+            if x.dim() != 2 or x.shape[1] != z1.shape[1]:
+                raise ArgumentError(f"negatives has shape {list(x.shape)}; expected [m, {z1.shape[1]}], as wide as z1")
+            if x.device != z1.device:
+                raise ArgumentError(f"z1 is on {z1.device}, negatives on {x.device}: move one of them with .to({str(z1.device)!r})")
+            if x.layout is not torch.strided or not x.is_floating_point():
+                raise ArgumentError(f"negatives is a tensor of {x.dtype}, {x.layout}; expected dense floating-point embeddings")
+            rows[i] = x.to(z1.dtype)
+            if of is None:
+                continue
+            of = _index_tensor(of, z1)
+            if not isinstance(of, torch.Tensor) or of.shape != x.shape[:1] or of.is_floating_point() or of.dtype in (torch.bool, _UINT64):
+                raise ArgumentError(f"negatives_index: expected {x.shape[0]} integers, the sample of every candidate, or -1")
+            if of.device != z1.device:
+                raise ArgumentError(f"z1 is on {z1.device}, negatives_index on {of.device}: move one of them with .to({str(z1.device)!r})")
+            ids[i] = _int64(of)
+        return rows, ids
 
     def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -80,6 +80,47 @@ TEST(quantiles_of_many_columns_agree) {
         }
 }
 
+/* ---- directions = forward: the rows of a against b ---- */
+
+TEST(forward_agrees_with_every_loss) {
+    for (int loss = LOSS_CLIP; loss <= LOSS_ISOGCLR; loss++)
+        for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++)
+            for (int n = 0; n < 3; n++) {
+                scene s = with_candidates(loss, 0, 6 * n, n % 2);
+                s.o.directions = GLOFND_DIRECTIONS_FORWARD;
+                s.o.action = (glofnd_action)action;
+                check_scene_against_reference(&s);
+                if (action == GLOFND_ACTION_DROP) check_ranks(&s, 3);
+            }
+}
+
+TEST(forward_agrees_with_every_detector) {
+    static const glofnd_detector detectors[] = {GLOFND_DETECT_NONE,   GLOFND_DETECT_SINGLE, GLOFND_DETECT_FNC,
+                                                GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS, GLOFND_DETECT_POSITIVE};
+    for (size_t d = 0; d < sizeof detectors / sizeof *detectors; d++)
+        for (int rule = GLOFND_FNC_QUANTILE; rule <= GLOFND_FNC_TOPK; rule++) {
+            scene s = with_candidates(LOSS_CLIP, 0, rule ? 0 : 7, 1);
+            s.o.directions = GLOFND_DIRECTIONS_FORWARD;
+            s.o.detector = detectors[d], s.o.fnc_rule = (glofnd_fnc_rule)rule;
+            s.with_groups = 1;
+            check_scene_against_reference(&s);
+        }
+}
+
+TEST(forward_has_no_rows_of_b) {
+    scene s = with_candidates(LOSS_CLIP, 4, 0, 0);
+    s.o.directions = GLOFND_DIRECTIONS_FORWARD;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    assert_int_equal(on_device_step(w.ctx, w.store, &b.q, out.grad_a, out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "negatives_a is given; with directions forward"));
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
 /* ---- every combination works, or is refused by a message that names both ---- */
 
 typedef struct choice {
@@ -159,7 +200,9 @@ TEST(every_combination_works_or_is_refused) {
 TEST(gradients_are_those_of_the_loss) {
     for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
-            scene s = with_candidates(loss, 6, 4, 1);
+            const int forward = loss != LOSS_SOGCLR && loss != LOSS_SIMCLR && action == GLOFND_ACTION_ATTRACT;
+            scene s = with_candidates(loss, forward ? 0 : 6, 4, 1);
+            if (forward) s.o.directions = GLOFND_DIRECTIONS_FORWARD;
             ref_store store;
             s.batch = 7, s.anchors = 9, s.dim = 5, s.steps = 4, s.lambda0 = 0.6;
             s.o.action = (glofnd_action)action, s.o.gamma = 1, s.o.tau = 0.2;

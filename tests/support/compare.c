@@ -197,6 +197,7 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
     const int64_t batch = r->batch;
     for (int64_t row = 0; row < r->rows; row++) {
         int64_t kept = 0;
+        if (!ref_is_anchor(r, row)) continue;
         for (int64_t col = 0; col < r->rows; col++) {
             const int negative = ref_is_negative(r, row, col), keep = negative && !r->flag[row * r->cols + col];
             if (!r->two_views && row % 2 == col % 2) continue; /* not a pair of this loss */

@@ -64,6 +64,7 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                     .rows = rows,
                     .dim = q->dim,
                     .two_views = two_views,
+                    .forward = o->directions == GLOFND_DIRECTIONS_FORWARD,
                     .cols = cols,
                     .extra_a = q->negatives_a_n,
                     .copies = two_views && o->similarity == GLOFND_SIMILARITY_BANK ? 2 : 1,
@@ -102,7 +103,10 @@ static double dot(const double *x, const double *y, int64_t n) {
     return sum;
 }
 
+int ref_is_anchor(const ref_step *r, int64_t row) { return row < r->rows && !(r->forward && row % 2); }
+
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
+    if (!ref_is_anchor(r, row)) return 0;
     const int64_t side = col < r->rows ? col % 2 : col - r->rows >= r->extra_a;
     if (col < r->rows && row / 2 == col / 2) return 0;
     if (col >= r->rows && r->id[row] == r->id[col]) return 0;
@@ -319,10 +323,12 @@ static void flag_components(ref_step *r) {
 
 static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
     if (o->detector == GLOFND_DETECT_COMPONENTS) flag_components(r);
-    for (int64_t row = 0; row < r->rows && o->detector != GLOFND_DETECT_COMPONENTS; row++) flag_by_detector(o, q, r, row);
+    for (int64_t row = 0; row < r->rows && o->detector != GLOFND_DETECT_COMPONENTS; row++)
+        if (ref_is_anchor(r, row)) flag_by_detector(o, q, r, row);
     if (q->epoch < o->mask_epoch) return;
     memcpy(r->flag, r->would, (size_t)(r->cols * r->cols));
-    for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++) rescue(r, row);
+    for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++)
+        if (ref_is_anchor(r, row)) rescue(r, row);
 }
 
 /* ---- gradient of the embeddings: both arguments of every similarity, then the normalisation ---- */
@@ -352,15 +358,17 @@ static void flag_statistics(const glofnd_options *o, ref_step *r) {
     }
     r->kept_share = 1 - (double)r->flagged / (double)r->pairs;
     r->detector_share = 1 - (double)would / (double)r->pairs;
-    for (int64_t row = 0; row < r->rows; row++) r->quantile_mean += ref_quantile(r, row, o->alpha) / (double)r->rows;
+    for (int64_t row = 0; row < r->rows; row++)
+        if (ref_is_anchor(r, row)) r->quantile_mean += ref_quantile(r, row, o->alpha) / (double)(r->rows >> r->forward);
 }
 
 /* Means over anchors, 0/0 counts as 1. Two views: an anchor owns both rows of its sample. Image and text: each row is one. */
 static void quality_statistics(const glofnd_batch *q, ref_step *r) {
-    const int64_t per_anchor = r->two_views ? 2 : 1, anchors = r->rows / per_anchor;
+    const int64_t per_anchor = r->two_views ? 2 : 1, anchors = r->rows / per_anchor, counted = anchors >> r->forward;
     r->precision = r->recall = 0;
     for (int64_t a = 0; a < anchors; a++) {
         int64_t removed = 0, same = 0, hits = 0;
+        if (!ref_is_anchor(r, a * per_anchor)) continue;
         for (int64_t row = a * per_anchor; row < (a + 1) * per_anchor; row++) {
             for (int64_t col = 0; col < r->cols; col++) {
                 if (!ref_is_negative(r, row, col)) continue;
@@ -370,8 +378,8 @@ static void quality_statistics(const glofnd_batch *q, ref_step *r) {
                 hits += is_same && is_flagged;
             }
         }
-        r->precision += (removed ? (double)hits / (double)removed : 1) / (double)anchors;
-        r->recall += (same ? (double)hits / (double)same : 1) / (double)anchors;
+        r->precision += (removed ? (double)hits / (double)removed : 1) / (double)counted;
+        r->recall += (same ? (double)hits / (double)same : 1) / (double)counted;
         r->same += same;
         r->hits += hits;
     }
@@ -380,8 +388,9 @@ static void quality_statistics(const glofnd_batch *q, ref_step *r) {
 static void state_statistics(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r) {
     const int shared =
         o->detector == GLOFND_DETECT_SINGLE || (q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup);
-    const double total = (double)(r->batch * s->modalities);
-    for (int side = 0; side < s->modalities; side++) {
+    const int sides = r->forward ? 1 : s->modalities;
+    const double total = (double)(r->batch * sides);
+    for (int side = 0; side < sides; side++) {
         for (int64_t i = 0; i < r->batch; i++) {
             const glofnd_anchor *a = &s->row[side][q->id[i]];
             r->lambda_mean += (shared ? s->shared[side].lambda : a->lambda) / total;

@@ -38,6 +38,7 @@ typedef struct ref_step {
     int64_t cols, extra_a;    /* 2B and all candidates, C; candidates of a */
     int64_t *id;              /* [C] -1: unknown */
     int two_views;
+    int forward;           /* only even rows are anchors */
     double *h, *norm, *z;  /* [C][d], [C], [C][d] */
     double *sim;           /* [C][C], of which the first 2B rows have pairs */
     double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
@@ -81,6 +82,7 @@ double ref_objective(const glofnd_options *o, const ref_step *r, const double *h
 double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h, const double *tau);
 
 /* Shared by the parts of the reference. */
+int ref_is_anchor(const ref_step *r, int64_t row);
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
 int64_t ref_negatives(const ref_step *r, int64_t row); /* n of a row */
 double ref_quantile(const ref_step *r, int64_t row,

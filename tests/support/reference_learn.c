@@ -120,7 +120,7 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
     const int update = learned && q->epoch >= o->update_epoch;
     const int warm_up = q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup;
     const int shared = o->detector == GLOFND_DETECT_SINGLE || warm_up;
-    for (int side = 0; side < s->modalities; side++) {
+    for (int side = 0; side < (r->forward ? 1 : s->modalities); side++) {
         glofnd_anchor *common = &s->shared[side];
         if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
         for (int64_t i = 0; i < r->batch; i++) {

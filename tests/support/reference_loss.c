@@ -87,19 +87,22 @@ static void moving_average(const glofnd_options *o, ref_store *s, const glofnd_b
     const int any_seen = batch_has_u(s, q);
     for (int64_t row = 0; row < r->rows; row++) {
         const int side = r->two_views ? 0 : (int)(row % 2);
+        if (!ref_is_anchor(r, row)) continue;
         row_mean(o, r, row);
         r->u[row] = next_u(o, r, gamma, any_seen, s->row[side][q->id[row / 2]].log_u, r->ghat[row]);
     }
     for (int64_t i = 0; i < r->batch; i++) {
         const double u0 = r->u[2 * i], u1 = r->u[2 * i + 1];
         s->row[0][q->id[i]].log_u = (float)log(r->two_views ? (u0 + u1) / 2 : u0);
-        if (!r->two_views) s->row[1][q->id[i]].log_u = (float)log(u1);
+        if (!r->two_views && !r->forward) s->row[1][q->id[i]].log_u = (float)log(u1);
     }
 }
 
 /* The mean over the two rows of a sample; the authors' SimCLR adds them up. */
 double ref_softmax_part(const glofnd_options *o) {
-    return losses_of(o) == LOSS_SIMCLR && o->compat == GLOFND_COMPAT_OFFICIAL ? 1 : 0.5;
+    return (losses_of(o) == LOSS_SIMCLR && o->compat == GLOFND_COMPAT_OFFICIAL) || o->directions == GLOFND_DIRECTIONS_FORWARD
+               ? 1
+               : 0.5;
 }
 
 /* ---- SIMCLR and CLIP: log((n/c) E + exp(k S_pos)) - k A ---- */
@@ -189,6 +192,7 @@ static void read_temperatures(const glofnd_options *o, const ref_store *s, const
 
 static void learn_temperatures(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const ref_step *r) {
     for (int64_t row = 0; row < r->rows; row += r->two_views ? 2 : 1) { /* two views: one temperature, the mean gradient */
+        if (!ref_is_anchor(r, row)) continue;
         glofnd_anchor *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
         const double g = r->two_views ? (r->row_dtau[row] + r->row_dtau[row + 1]) / 2 : r->row_dtau[row], t = ++a->tau_clock;
         const double m = 0.9 * a->tau_m + (1 - 0.9) * g;
@@ -212,9 +216,11 @@ static int has_shared_tau_gradient(const glofnd_options *o) {
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
     const int softmax = losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_CLIP;
     read_temperatures(o, s, q, r);
-    for (int64_t row = 0; row < r->rows; row++) count_and_align(o, r, row);
+    for (int64_t row = 0; row < r->rows; row++)
+        if (ref_is_anchor(r, row)) count_and_align(o, r, row);
     if (!softmax) moving_average(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++) {
+        if (!ref_is_anchor(r, row)) continue;
         if (softmax) softmax_row(o, r, row);
         else if (ref_official_pairs(o)) official_row(o, r, row);
         else global_row(o, r, row);

@@ -48,6 +48,7 @@ static row_value evaluate(const glofnd_options *o, const ref_step *r, const doub
 double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau) {
     double sum = 0;
     for (int64_t row = 0; row < r->rows; row++) {
+        if (!ref_is_anchor(r, row)) continue;
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double n = (double)ref_negatives(r, row), k = 1 / tau[row];
         switch (losses_of(o)) {
@@ -65,6 +66,7 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
     const int official = ref_official_pairs(o);
     double sum = 0;
     for (int64_t row = 0; row < r->rows; row++) {
+        if (!ref_is_anchor(r, row)) continue;
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double frozen_tau = r->tau[row], u = r->u[row] + (official ? 1e-14 : 0);
         const double ratio = (official ? v.sum_gap : v.sum_exp) / v.count / u;

@@ -82,8 +82,9 @@ GF_HD gf_loss_out gf_sogclr_loss_gradient(const glofnd_options *o, const gf_loss
     return y;
 }
 
-/* Weight of a row of a sample in the softmax loss: a mean over its two rows. The authors' SimCLR adds up both views. */
+/* Weight of a row of a sample in the softmax loss: a mean over its two rows, or its only one. The authors' SimCLR adds up both views. */
 GF_HD double gf_softmax_weight(const glofnd_options *o) {
+    if (o->directions == GLOFND_DIRECTIONS_FORWARD) return 1.0;
     return o->compat == GLOFND_COMPAT_OFFICIAL && o->pairing == GLOFND_PAIRING_VIEWS ? 1.0 : 0.5;
 }
 

@@ -86,6 +86,7 @@ typedef struct gf_plan {
     glofnd_options o;        /* omega: that of the action */
     int64_t rows, cols, dim; /* samples of this rank; of the batch; numbers of an embedding */
     int sides, per_sample;   /* 1 and 2, or 2 and 1 */
+    int anchored;            /* sides whose rows are anchors: from the first one on */
     int64_t own, all;        /* rows per side: rows * per_sample, cols * per_sample */
     int64_t candidates[2];   /* of each side: negatives beyond the batch */
     int64_t negatives[2];    /* of a row of each side: gf_row_negatives */

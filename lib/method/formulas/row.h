@@ -154,6 +154,13 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
     return l;
 }
 
+/* Of a row that is no anchor, only a column of others. */
+GF_HD gf_link gf_no_anchor_link(void) {
+    gf_link l = GF_ZERO;
+    l.theta = INFINITY, l.floor = -INFINITY, l.log_w = -INFINITY, l.inv_tau = 1.0f;
+    return l;
+}
+
 /* ----- state ----- */
 
 #define GF_TAU_BETA1 0.9

@@ -9,6 +9,11 @@
 typedef int32_t glofnd_pairing;
 enum { GLOFND_PAIRING_VIEWS = 0, GLOFND_PAIRING_IMAGE_TEXT = 1 };
 
+/* Image and text: whose rows have a loss. FORWARD: those of the first embedding alone, against the second (query to document); the
+ * others are only columns, and the store of their side stays as it is. */
+typedef int32_t glofnd_directions;
+enum { GLOFND_DIRECTIONS_BOTH = 0, GLOFND_DIRECTIONS_FORWARD = 1 };
+
 /* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity. Two views of an image: the
  * sum over both views, divided by B; SIMCLR: the mean over the 2 B rows. Image and text: the sum over both sides, divided by B;
  * SIMCLR: their mean.
@@ -92,6 +97,7 @@ enum { GLOFND_SIMILARITY_EMBEDDING = 0, GLOFND_SIMILARITY_BANK = 1 };
 
 struct glofnd_options {
     glofnd_pairing pairing;
+    glofnd_directions directions;
     glofnd_loss loss;
     glofnd_detector detector;
     glofnd_action action;
@@ -140,6 +146,9 @@ struct glofnd_options {
 /* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
  * of modalities of the store. */
 static inline int gf_sides(const glofnd_options *o) { return o->pairing == GLOFND_PAIRING_IMAGE_TEXT ? 2 : 1; }
+
+/* Sides whose rows are anchors, with a loss, a threshold and a moving average: from the first one on. */
+static inline int gf_anchored(const glofnd_options *o) { return o->directions == GLOFND_DIRECTIONS_FORWARD ? 1 : gf_sides(o); }
 
 /* Labels or groups flag, not similarities. */
 static inline int gf_flags_by_group(const glofnd_options *o) {

@@ -1,0 +1,208 @@
+"""Level 2: negatives beyond the batch and one direction, against dense losses in plain PyTorch: values, gradients by autograd, thresholds."""
+
+import unittest
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+
+import numpy as np
+
+import glofnd
+import glofnd.numpy
+from glofnd.torch import GloFNDLoss, cached
+
+TAU = 0.05
+PLAIN = {"detector": "none", "tau": TAU, "learn_tau": False, "math": "exact"}
+
+
+def rows(n, dim, seed):
+    return torch.randn(n, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def leaves(*tensors):
+    return [x.clone().requires_grad_() for x in tensors]
+
+
+def one_way(q, d, more, banned=None, tau=TAU):
+    """MultipleNegativesRankingLoss: cross entropy of every query over all documents, and more. banned: pairs that are none."""
+    q, d = F.normalize(q, dim=1), F.normalize(torch.cat([d, *more]), dim=1)
+    scores = q @ d.T / tau
+    if banned is not None:
+        scores = scores.masked_fill(banned, -torch.inf)
+    return F.cross_entropy(scores, torch.arange(len(q)))
+
+
+class Dense(unittest.TestCase):
+    def compare(self, got, want, tensors, others, tolerance=2e-5):
+        self.assertAlmostEqual(got.item(), want.item(), delta=tolerance * abs(want.item()) + 1e-6)
+        got.backward()
+        want.backward()
+        for x, y in zip(tensors, others):
+            self.assertLess((x.grad - y.grad).abs().max().item(), tolerance * y.grad.abs().max().item())
+
+    def test_forward_is_multiple_negatives_ranking(self):
+        for m in (0, 5, 40):
+            a, b, n = rows(12, 16, 1), rows(12, 16, 2), rows(m, 16, 3)
+            x, y = leaves(a, b, n), leaves(*(t.double() for t in (a, b, n)))
+            criterion = GloFNDLoss(12, "clip", directions="forward", **PLAIN)
+            with self.subTest(m):
+                more = {"negatives": x[2]} if m else {}
+                count = 3 if m else 2
+                self.compare(criterion(x[0], x[1], torch.arange(12), **more), one_way(y[0], y[1], [y[2]]), x[:count], y[:count])
+
+    def test_both_directions_with_a_set_for_each(self):
+        given = rows(12, 16, 1), rows(12, 16, 2), rows(7, 16, 3), rows(9, 16, 4)
+        x, y = leaves(*given), leaves(*(t.double() for t in given))
+        got = GloFNDLoss(12, "clip", **PLAIN)(x[0], x[1], range(12), negatives=(x[2], x[3]))
+        self.compare(got, (one_way(y[0], y[1], [y[3]]) + one_way(y[1], y[0], [y[2]])) / 2, x, y)
+
+    def test_two_views_share_one_set(self):
+        given = rows(6, 8, 1), rows(6, 8, 2), rows(11, 8, 3)
+        x, y = leaves(*given), leaves(*(t.double() for t in given))
+        got = GloFNDLoss(6, "simclr", **PLAIN)(x[0], x[1], range(6), negatives=x[2])
+        every, more = F.normalize(torch.cat(y[:2]), dim=1), F.normalize(y[2], dim=1)
+        scores = torch.cat([every @ every.T, every @ more.T], 1) / TAU
+        scores = scores.masked_fill(F.pad(torch.eye(12, dtype=torch.bool), (0, 11)), -torch.inf)
+        self.compare(got, F.cross_entropy(scores, (torch.arange(12) + 6) % 12), x, y)
+
+    def test_a_candidate_of_the_sample_is_no_negative(self):
+        given = rows(6, 8, 1), rows(6, 8, 2), rows(5, 8, 3)
+        ids = torch.tensor([3, -1, 0, 77, 3])
+        x, y = leaves(*given), leaves(*(t.double() for t in given))
+        got = GloFNDLoss(80, "clip", directions="forward", **PLAIN)(x[0], x[1], range(6), negatives=x[2], negatives_index=ids)
+        banned = F.pad(torch.arange(6)[:, None] == ids[None, :], (6, 0))
+        self.compare(got, one_way(y[0], y[1], [y[2]], banned), x, y)
+
+    def test_thresholds_see_them(self):
+        """lambda starts at the quantile of all negatives of a row."""
+        a, b, n = rows(6, 8, 1), rows(6, 8, 2), rows(30, 8, 3)
+        criterion = GloFNDLoss(6, "clip", alpha=0.1, directions="forward")
+        criterion(a, b, range(6), negatives=n)
+        scores = F.normalize(a.double(), dim=1) @ F.normalize(torch.cat([b, n]).double(), dim=1).T
+        for i in range(6):
+            row = torch.cat([scores[i, :i], scores[i, i + 1:]])
+            self.assertAlmostEqual(criterion.thresholds()[i, 0].item(), torch.quantile(row, 0.9).item(), places=5)
+        self.assertTrue((criterion.thresholds()[:, 1] == 1).all())  # nobody of that side is an anchor
+        self.assertEqual(criterion.stats()["pairs"], 6 * 35)
+
+
+class Uses(unittest.TestCase):
+    def test_a_queue_gets_no_gradient(self):
+        a, b = leaves(rows(8, 4, 1), rows(8, 4, 2))
+        queue = rows(20, 4, 3)
+        criterion = GloFNDLoss(8, "sogclr", detector="none")
+        criterion(a, b, range(8), negatives=queue, negatives_index=torch.arange(20) - 1).backward()
+        self.assertIsNone(queue.grad)
+        self.assertGreater(a.grad.abs().max().item(), 0)
+        before = criterion(a, b, range(8))  # the next step has none
+        self.assertEqual(criterion.stats()["pairs"], 16 * 14)
+        self.assertTrue(torch.isfinite(before))
+
+    def test_half_precision_and_slices(self):
+        a, b, wide = rows(8, 4, 1).bfloat16(), rows(8, 4, 2).bfloat16(), rows(20, 9, 3)
+        n = wide[:, 2:6].requires_grad_()
+        criterion = GloFNDLoss(8, "clip", **PLAIN)
+        got = criterion(a, b, range(8), negatives=n)
+        want = GloFNDLoss(8, "clip", **PLAIN)(a.float(), b.float(), range(8), negatives=n.detach().bfloat16().float())
+        self.assertAlmostEqual(got.item(), want.item(), places=5)
+        got.backward()
+        self.assertEqual(n.grad.dtype, torch.float32)
+
+    def test_eval_does_not_move_and_training_goes_on_to_the_bit(self):
+        a, b, n = rows(8, 4, 1), rows(8, 4, 2), rows(6, 4, 3)
+        make = lambda: GloFNDLoss(8, "sogclr", alpha=0.2)  # noqa: E731
+        one, other = make(), make()
+        for step in range(6):
+            if step == 3:
+                state = other.state_dict()
+                other = make()
+                other.load_state_dict(state)
+            other.eval()
+            other(a, b, range(8), negatives=n)
+            other.train()
+            self.assertEqual(one(a + step, b, range(8), negatives=n).item(), other(a + step, b, range(8), negatives=n).item())
+        self.assertTrue(torch.equal(one.thresholds(), other.thresholds()))
+
+    def test_in_parts(self):
+        model = torch.nn.Linear(5, 4)
+        criterion = GloFNDLoss(8, "clip", detector="none", learn_tau=False)
+        loss = cached(model, criterion, chunk=3)(rows(8, 5, 1), rows(8, 5, 2), range(8), negatives=rows(7, 5, 3))
+        loss.backward()
+        of_parts = model.weight.grad.clone()
+        model.zero_grad()
+        criterion(model(rows(8, 5, 1)), model(rows(8, 5, 2)), range(8), negatives=model(rows(7, 5, 3))).backward()
+        self.assertLess((of_parts - model.weight.grad).abs().max().item(), 1e-6)
+
+    def test_in_a_compiled_graph(self):
+        criterion = GloFNDLoss(8, "clip", detector="none", learn_tau=False)
+        a, b, n = rows(8, 4, 1), rows(8, 4, 2), rows(6, 4, 3).requires_grad_()
+        compiled = torch.compile(lambda: criterion(a, b, torch.arange(8), negatives=n), backend="aot_eager", fullgraph=True)
+        compiled().backward()
+        seen = n.grad.clone()
+        n.grad = None
+        criterion(a, b, torch.arange(8), negatives=n).backward()
+        self.assertTrue(torch.equal(seen, n.grad))
+
+
+class Arrays(unittest.TestCase):
+    def test_numpy_equals_torch(self):
+        a, b, n1, n2 = (rows(k, 8, s) for k, s in ((6, 1), (6, 2), (5, 3), (4, 4)))
+        x = leaves(a, b, n1, n2)
+        loss = GloFNDLoss(6, "clip", alpha=0.2, learn_tau=False)(x[0], x[1], range(6), negatives=(x[2], x[3]))
+        loss.backward()
+        engine = glofnd.numpy.GloFND(6, loss="clip", alpha=0.2)
+        result = engine.step(a.numpy(), b.numpy(), range(6), negatives=(n1.numpy(), n2.numpy()))
+        self.assertAlmostEqual(result.loss, loss.item(), places=6)
+        for got, want in zip((result.grad_a, result.grad_b, *result.grad_negatives), x):
+            np.testing.assert_array_equal(got, want.grad.numpy())
+        single = engine.step(a.numpy(), b.numpy(), range(6), negatives=n2.numpy(), negatives_index=[0, 1, -1, 9])
+        self.assertEqual(single.grad_negatives.shape, (4, 8))
+        self.assertEqual(single.stats["pairs"], 2 * 6 * 5 + 6 * 4 - 2)
+        self.assertIsNone(engine.step(a.numpy(), b.numpy(), range(6)).grad_negatives)
+        loss, grad_a, grad_b, stats = single  # as before
+
+    def test_numpy_refuses(self):
+        a, n = rows(6, 8, 1).numpy(), rows(4, 8, 2).numpy()
+        views, texts = glofnd.numpy.GloFND(6), glofnd.numpy.GloFND(6, loss="clip")
+        for engine, more, text in ((views, {"negatives": (n, n)}, "pair"), (texts, {"negatives": n[:, :4]}, "expected float32"),
+                                   (texts, {"negatives": n.astype(np.float16)}, "expected float32"),
+                                   (texts, {"negatives_index": [1]}, "without negatives"),
+                                   (texts, {"negatives": n, "negatives_index": [1]}, "one number per sample"),
+                                   (texts, {"negatives": n * np.nan}, "row 0 holds")):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                engine.step(a, a, range(6), **more)
+
+
+class Refusals(unittest.TestCase):
+    def test_what_cannot_be_meant(self):
+        a, n = rows(6, 8, 1), rows(4, 8, 2)
+        views, texts = GloFNDLoss(6), GloFNDLoss(6, "clip")
+        forward = GloFNDLoss(6, "clip", directions="forward")
+        for criterion, more, text in (
+                (views, {"negatives": (n, n)}, "pair"),
+                (texts, {"negatives": n[:, :4]}, r"shape \[4, 4\]"),
+                (texts, {"negatives": n[0]}, r"shape \[8\]"),
+                (texts, {"negatives": n.long()}, "int64"),
+                (texts, {"negatives": [1.0, 2.0, 3.0]}, "list"),
+                (texts, {"negatives": (None, None)}, "pair of None"),
+                (texts, {"negatives": n.to("meta")}, "meta"),
+                (texts, {"negatives_index": torch.arange(4)}, "without negatives"),
+                (texts, {"negatives": n, "negatives_index": torch.arange(3)}, "expected 4 integers"),
+                (texts, {"negatives": n, "negatives_index": torch.zeros(4)}, "expected 4 integers"),
+                (texts, {"negatives": (n, None), "negatives_index": (None, torch.arange(4))}, "without negatives"),
+                (texts, {"negatives": n / 0}, "row 0 holds"),
+                (forward, {"negatives": (n, n)}, "directions forward"),
+                (GloFNDLoss(6, compat="official"), {"negatives": n}, "compat official"),
+                (GloFNDLoss(6, similarity="bank", dim=8), {"negatives": n}, "similarity bank"),
+                (GloFNDLoss(6, detector="fnc", fnc_rule="topk"), {"negatives": n}, "fnc_rule topk")):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                criterion(a, a, torch.arange(6), **more)
+        with self.assertRaisesRegex(glofnd.OptionError, "directions"):
+            GloFNDLoss(6, "simclr", directions="forward")
+
+
+if __name__ == "__main__":
+    unittest.main()
