@@ -1,7 +1,7 @@
 # The CUDA backend, where a CUDA compiler is found (GLOFND_CUDA=AUTO), must be there (ON), or is not wanted (OFF).
 #
 #   lib/cuda/   the method and all pairs on the device: part of libglofnd
-#   train/nn/cuda/ train/loader/cuda/ train/dist/cuda/ train/kmeans/   networks, views, NCCL: part of glofnd_train
+#   train/nn/cuda/ train/loader/cuda/ train/dist/cuda/   networks, views, NCCL: part of glofnd_train
 #   lib/cuda/sm90/ train/nn/cuda/sm90/   faster kernels with instructions that only Hopper has; GLOFND_HOPPER=OFF leaves them out
 #   lib/cuda/absent/ train/absent/   stubs of both, for builds without CUDA
 # The runtime is linked statically; cuDNN and cuBLASLt are opened at run time, so a build with CUDA runs where they are missing.

@@ -93,7 +93,7 @@ glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 glofnd_sources(train_sources train/*/*.c train/data/formats/*.c train/data/official/*.c)
-list(FILTER train_sources EXCLUDE REGEX "/train/(absent|kmeans)/")
+list(FILTER train_sources EXCLUDE REGEX "/train/absent/")
 if(NOT GLOFND_HAVE_CUDA)
     list(APPEND train_sources ${PROJECT_SOURCE_DIR}/train/absent/no_train.c)
 endif()
@@ -113,7 +113,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/train/nn/net_cpu.c PROPERTIES
     COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_train_sources train/nn/cuda/*.c train/nn/cuda/*.cu train/loader/cuda/*.c train/loader/cuda/*.cu
-        train/dist/cuda/*.c train/kmeans/*.c train/kmeans/*.cu)
+        train/dist/cuda/*.c)
     glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
     list(APPEND train_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
     if(GLOFND_HAVE_HOPPER)

@@ -28,15 +28,14 @@ image           : util
 text            : util io
 nn              : util io device cpu cuda dist
 optim           : util nn
-kmeans          : util device pairs cuda nn
 data            : util io image text
 loader          : util device cuda image text nn data
 run             : util io device method nn optim
-loop            : util io device method pairs cuda image text nn optim dist data loader run kmeans
+loop            : util io device method pairs cuda image text nn optim dist data loader run
 eval            : util io device cpu image text nn optim pairs data loader run loop
 plot            : util
 report          : util io image text pairs data run loop eval discover plot
-absent          : util dist loader kmeans nn
+absent          : util dist loader nn
 programs        : util io device method cpu cuda image text nn dist pairs embeddings data loader run loop eval discover plot report
 '
 
@@ -84,7 +83,7 @@ function check_include(file, at, name, quoted,    from, to) {
     else if (to != from && !((from, to) in may)) complain(at "\"" name "\": " from " must not include " to)
 }
 function may_ask_for_a_device(file) {
-    return file ~ /\/cuda\// || file ~ /^lib\/(method\/formulas\/|util\/host_device\.h$)/ || file ~ /^train\/kmeans\//
+    return file ~ /\/cuda\// || file ~ /^lib\/(method\/formulas\/|util\/host_device\.h$)/
 }
 function check_type(at, text,    name) {
     if (text !~ /^\} *(gf|glofnd)_[a-z0-9_]+;/ && text !~ /^typedef .*\(\*(gf)_[a-z0-9_]+\)\(/) return

@@ -354,7 +354,6 @@ check encoders whole_encoders "$(at cuda_clipnet)"
 check encoders encoder_ops "$(at cuda_attention)"
 check encoders encoder_training "$(at cuda_clip_train)"
 check discover discovery "$(at cuda_discover)"
-check discover groups_by_kmeans "$(at cuda_kmeans)"
 check discover discovery_in_units on_gpu "$(at unit_units)"
 check discover discovery_files units_on_gpu
 check errors lost_device lost
@@ -413,8 +412,6 @@ check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimiz
 check encoders_sanitizers encoders_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
 check encoders_sanitizers encoders_racecheck own racecheck "$(at cuda_attention)" 'small_shapes*'
 check discover_sanitizers discovery_memcheck sanitized memcheck "$(at cuda_discover)" 'a_small*'
-check discover_sanitizers kmeans_memcheck sanitized memcheck "$(at cuda_kmeans)" 'small_*'
-check discover_sanitizers kmeans_racecheck own racecheck "$(at cuda_kmeans)" 'small_*'
 check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)" 'own_kernels*'
 
 check loss selection "$(at cuda_select)"

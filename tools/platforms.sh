@@ -131,7 +131,7 @@ try_cuda12() {
     include=$(for folder in "$parts"/*/include; do printf -- '-I%s ' "$folder"; done)
     rm -rf "$build"
     mkdir -p "$build"
-    (cd "$source" && find lib/cuda train/nn/cuda train/loader/cuda train/dist/cuda train/kmeans -name '*.cu' -o -name '*.c' ! -path '*/absent/*') | LC_ALL=C sort > "$build/list"
+    (cd "$source" && find lib/cuda train/nn/cuda train/loader/cuda train/dist/cuda -name '*.cu' -o -name '*.c' ! -path '*/absent/*') | LC_ALL=C sort > "$build/list"
     define="-DGLOFND_EXPERIMENTAL -DGF_HAVE_HOPPER -I$source/include -I$source/lib -I$source/train"
     while read -r file; do
         case $file in

@@ -80,27 +80,22 @@ static glofnd_status rank_points(gf_error *err, const float *value, int64_t n, d
     return GLOFND_OK;
 }
 
-glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_t groups, int32_t *of, int64_t *size,
-                             gf_kmeans_move **moves, int64_t *count) {
+/* An empty group takes the point that fits worst, of the groups with several. */
+static glofnd_status fill_empty_groups(gf_error *err, clusters *c) {
     ranked_point *worst = NULL;
-    int64_t empty = 0;
-    *moves = NULL, *count = 0;
-    for (int64_t g = 0; g < groups; g++) empty += size[g] == 0;
-    if (empty == 0) return GLOFND_OK;
-    TRY(rank_points(err, best, n, 1.0, &worst));
-    *moves = malloc(sizeof **moves * (size_t)empty);
-    /* The points that fit worst, of groups with several. */
-    for (int64_t g = 0, next = 0; g < groups && *moves; g++) {
-        if (size[g] > 0) continue;
-        while (next < n && size[of[worst[next].at]] < 2) next++;
+    const int64_t n = c->v->n;
+    for (int64_t g = 0, next = 0; g < c->k->groups; g++) {
+        if (c->size[g] > 0) continue;
+        if (!worst) TRY(rank_points(err, c->best, n, 1.0, &worst));
+        while (next < n && c->size[c->of[worst[next].at]] < 2) next++;
         if (next == n) break;
         const int64_t i = worst[next++].at;
-        (*moves)[(*count)++] = (gf_kmeans_move){i, of[i], (int32_t)g};
-        size[of[i]]--, size[g]++;
-        of[i] = (int32_t)g;
+        add_point(c, i, c->of[i], -1.0);
+        add_point(c, i, (int32_t)g, 1.0);
+        c->size[c->of[i]]--, c->size[g]++;
+        c->of[i] = (int32_t)g;
     }
     free(worst);
-    FAIL_IF(err, !*moves, GLOFND_E_MEMORY, "no memory for %lld empty groups", (long long)empty);
     return GLOFND_OK;
 }
 
@@ -112,35 +107,21 @@ static glofnd_status move_centres(gf_error *err, clusters *c) {
         add_point(c, i, c->of[i], 1.0);
         c->size[c->of[i]]++;
     }
-    gf_kmeans_move *moves = NULL;
-    int64_t count = 0;
-    TRY(gf_kmeans_fill(err, c->best, c->v->n, c->k->groups, c->of, c->size, &moves, &count));
-    for (int64_t m = 0; m < count; m++) {
-        add_point(c, moves[m].at, moves[m].from, -1.0);
-        add_point(c, moves[m].at, moves[m].to, 1.0);
-    }
-    free(moves);
+    TRY(fill_empty_groups(err, c));
     for (int64_t x = 0; x < numbers; x++)
         c->centre[x] = (float)(c->sum[x] / (double)(c->size[x / dim] > 0 ? c->size[x / dim] : 1));
     return GLOFND_OK;
 }
 
-int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g) { return gf_permute(k->seed, 0, n, g); }
-
 /* ----- the whole ----- */
 
-glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vectors *v) {
+glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
+                            float *confidence) {
     FAIL_IF(err, k->groups < 1 || k->groups > v->n || k->groups > INT32_MAX, GLOFND_E_ARGUMENT,
             "k-means: %lld groups of %lld embeddings; expected 1 to %lld", (long long)k->groups, (long long)v->n,
             (long long)v->n);
     FAIL_IF(err, k->iterations < 1 || !(k->tau > 0.0), GLOFND_E_ARGUMENT, "k-means: %d iterations, tau %g; both must be above 0",
             k->iterations, k->tau);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
-                            float *confidence) {
-    TRY(gf_kmeans_check(err, k, v));
     gf_sweep_job all = *job;
     if (all.threads < 1) all.threads = gf_parallel_default();
     const size_t n = (size_t)v->n, groups = (size_t)k->groups, numbers = groups * (size_t)v->dim, bytes = n * sizeof *of;
@@ -157,7 +138,7 @@ glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors 
                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld centroids of %lld embeddings",
                                          (long long)k->groups, (long long)v->n);
     for (int64_t g = 0; g < k->groups && status == GLOFND_OK; g++)
-        memcpy(c.centre + g * v->dim, point(v, gf_kmeans_start(k, v->n, g)), sizeof *c.centre * (size_t)v->dim);
+        memcpy(c.centre + g * v->dim, point(v, gf_permute(k->seed, 0, v->n, g)), sizeof *c.centre * (size_t)v->dim);
     if (status == GLOFND_OK) status = assign_points(err, &c, &all);
     for (int step = 0; step < k->iterations && status == GLOFND_OK; step++) {
         memcpy(before, of, bytes);

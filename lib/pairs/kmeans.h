@@ -3,12 +3,10 @@
  * Lloyd's iterations: every embedding goes to the centroid it is most similar to (ties: the first), every centroid becomes the
  * normalised mean of its embeddings. Centroids begin as different embeddings drawn by the seed. A centroid without embeddings
  * takes the one that is least similar to its own. Same bits for any number of threads. Cost: n * groups * dim products per
- * iteration; memory: packed copies of embeddings and centroids, and 20 bytes per embedding. cuda/kmeans/kmeans_cuda.h is the same
- * on a GPU.
+ * iteration; memory: packed copies of embeddings and centroids, and 20 bytes per embedding.
  */
 #pragma once
 
-#include "pairs/kmeans_move.h"
 #include "pairs/pairs_sweep.h"
 
 typedef struct gf_kmeans {
@@ -18,18 +16,9 @@ typedef struct gf_kmeans {
     double tau; /* temperature of the confidence */
 } gf_kmeans;
 
-/* E_ARGUMENT unless there are 1 to n groups, and iterations and tau are above 0. */
-glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vectors *v);
-/* The embedding that centroid g begins as. */
-int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g);
-
-/* of [n]: 0 .. groups-1. confidence [n]: exp(S/tau) of the own centroid, divided by the sum over all; NULL: not
+/* E_ARGUMENT unless there are 1 to n groups, and iterations and tau are above 0. of [n]: 0 .. groups-1. confidence [n]: exp(S/tau) of the own centroid, divided by the sum over all; NULL: not
  * wanted. E_NUMERIC names an embedding that is not finite. job->threads 0: all. */
 glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
                             float *confidence);
-/* The moves that fill empty groups, in their order: *moves is malloc'ed, NULL if there are none. best [n]: similarity to the own
- * centroid; size [groups], of [n]: changed by the moves. */
-glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_t groups, int32_t *of, int64_t *size,
-                             gf_kmeans_move **moves, int64_t *count);
 /* The `accepted` most confident of all keep their group (ties: the first), the others get -1. */
 glofnd_status gf_kmeans_accept(gf_error *err, const float *confidence, int64_t n, int64_t accepted, int32_t *of);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "dist/comm.h"
-#include "kmeans/kmeans_cuda.h"
 #include "loader/cuda/cuda_feed.h"
 
 #define WITHOUT(err) GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found")
@@ -84,10 +83,3 @@ glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input) {
 size_t gf_cuda_feed_held(const gf_cuda_feed *f) { return (void)f, 0; }
 void *gf_cuda_pinned_alloc(size_t bytes) { return (void)bytes, NULL; }
 void gf_cuda_pinned_free(void *memory) { (void)memory; }
-
-/* ----- groups ----- */
-
-glofnd_status gf_kmeans_cuda(gf_error *err, const gf_kmeans *k, const gf_vectors *v, int32_t *of, float *confidence) {
-    (void)k, (void)v, (void)of, (void)confidence;
-    WITHOUT(err);
-}

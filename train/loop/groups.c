@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/npy.h"
-#include "kmeans/kmeans_cuda.h"
+#include "pairs/kmeans.h"
 #include "util/array.h"
 #include "util/text.h"
 
@@ -212,11 +212,8 @@ static glofnd_status divide_levels(gf_error *err, gf_sample_groups *g, const gf_
             .seed = (uint64_t)c->seed + ((uint64_t)(x->epoch + 1) << 32) + (uint64_t)level,
             .tau = c->method.tau,
         };
-        /* On the device of the networks, or on the CPU if the GPU has too little memory beside them. The groups are the same. */
         const gf_sweep_job job = {.threads = c->method.threads};
-        glofnd_status status = GLOFND_E_MEMORY;
-        if (c->method.device == GLOFND_DEVICE_CUDA) status = gf_kmeans_cuda(err, &k, &v, of, confidence);
-        TRY(status == GLOFND_E_MEMORY ? gf_kmeans_run(err, &k, &v, &job, of, confidence) : status);
+        TRY(gf_kmeans_run(err, &k, &v, &job, of, confidence));
         /* IFND: linearly, all samples in the last epoch. */
         const double share = x->config->kmeans_accept, grown = (double)(x->epoch + 1) / (double)x->config->epochs;
         TRY(gf_kmeans_accept(err, confidence, e->readable,
