@@ -57,9 +57,6 @@ static void read_log(void) {
     for (int k = 0; k < GF_RUN_STEP_COUNT; k++)
         for (int64_t i = 0; i < r.steps; i++) sum += r.step[k][i];
     sink = sum;
-    gf_text frame = {0};
-    gf_watch_frame(&frame, &r, &(gf_watch_size){.columns = 80, .rows = 24});
-    gf_text_free(&frame);
     gf_run_log_free(&r);
 }
 

@@ -237,11 +237,6 @@ int cli_terminal_columns(int fd) {
     return isatty(fd) && ioctl(fd, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
-int cli_wants_colour(void) {
-    const char *none = getenv("NO_COLOR"); /* any text, but not an empty one: no-color.org */
-    return !(none && *none) && !cli_terminal_is_dumb();
-}
-
 gf_progress_mode cli_progress_mode(void) {
     return quiet ? GF_PROGRESS_QUIET : cli_terminal_is_dumb() ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
 }

@@ -77,8 +77,8 @@ struct cli_verb {
 #define CLI_LARGE 0x1p53 - 1                                /* the largest integer that a flag accepts */
 
 extern const cli_verb cli_root; /* glofnd itself: cli_root.verbs are its verbs */
-extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover, cmd_eval, cmd_report, cmd_watch, cmd_compare,
-    cmd_sweep, cmd_reproduce, cmd_completion, cmd_man;
+extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover, cmd_eval, cmd_report, cmd_compare, cmd_sweep,
+    cmd_reproduce, cmd_completion, cmd_man;
 
 /* Finds the verb or sub-verb that argv[1..] names, parses its flags and runs it: an exit code. argv[0]: the title of v. */
 int cli_run(const cli_verb *v, int argc, char **argv);
@@ -101,7 +101,6 @@ int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
 /* 1: stderr is no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log). */
 int cli_terminal_is_dumb(void);
 int cli_terminal_columns(int fd);         /* 0: fd is no terminal, or its width is unknown */
-int cli_wants_colour(void);               /* 0: the user asks for none (NO_COLOR), or the terminal is dumb */
 gf_progress_mode cli_progress_mode(void); /* of a verb with shows_progress: by --quiet and the terminal */
 
 /* ----- Ctrl-C -----

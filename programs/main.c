@@ -70,9 +70,9 @@ void cli_catch_batch_signals(const char *message) {
 
 /* ----- main ----- */
 
-static const cli_verb *const verbs[] = {&cmd_data,  &cmd_pretrain,   &cmd_embed,   &cmd_discover, &cmd_eval,
-                                        &cmd_sweep, &cmd_reproduce,  &cmd_compare, &cmd_report,   &cmd_watch,
-                                        &cmd_info,  &cmd_completion, &cmd_man,     NULL};
+static const cli_verb *const verbs[] = {&cmd_data,       &cmd_pretrain,  &cmd_embed,   &cmd_discover, &cmd_eval,
+                                        &cmd_sweep,      &cmd_reproduce, &cmd_compare, &cmd_report,   &cmd_info,
+                                        &cmd_completion, &cmd_man,       NULL};
 const cli_verb cli_root = {.name = "glofnd", .usage = "glofnd VERB ...", .verbs = verbs};
 
 static void help(void) {

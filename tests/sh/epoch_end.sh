@@ -29,8 +29,6 @@ last_knn() { sed -n 's/.*"knn": \([^,}]*\).*/\1/p' "$1/log.jsonl" | tail -n 1; }
 grep -q knn plain/log.jsonl && fail "kNN that was not asked for"
 grep -aq 'eval/knn_top1' full/events.out.tfevents.glofnd || fail "kNN is not in TensorBoard's file"
 grep -aq 'eval/knn_top1' plain/events.out.tfevents.glofnd && fail "kNN that was not asked for, in TensorBoard's file"
-COLUMNS=80 LINES=60 "$glofnd" watch full > frame
-grep -q 'kNN  now [0-9.]* %' frame || fail "watch shows no kNN"
 "$glofnd" compare plain full > out 2> err || fail "compare"
 
 # The same bits, and the evaluation at the end is that of `eval knn`.

@@ -13,7 +13,7 @@ fits() { # LINES WORDS...: at most so many lines of 80 columns
     awk 'length > 80 { print; bad = 1 } END { exit bad }' out > long || fail "$*: wider than 80 columns: $(cat long)"
 }
 fits 24 --help
-for verb in data pretrain embed discover eval sweep reproduce compare report watch info; do
+for verb in data pretrain embed discover eval sweep reproduce compare report info; do
     fits 45 $verb --help
     fits 500 $verb --help-all
 done
@@ -64,11 +64,6 @@ on_terminal() { # COLUMNS COMMAND...
     shift
     TERM=xterm script -qc "stty cols $width rows 24; $*" /dev/null < /dev/null 2>&1 | tr -d '\r' > screen
 }
-on_terminal 80 "NO_COLOR=1 '$glofnd' watch run --once"
-grep -q 'loss' screen || fail "no frame: $(cat screen)"
-grep -q "$(printf '\033')\\[[0-9]*m" screen && fail "colours in spite of NO_COLOR"
-on_terminal 80 "'$glofnd' watch run --once"
-grep -q "$(printf '\033')\\[[0-9]*m" screen || fail "no colours on a terminal"
 on_terminal 80 "'$glofnd' eval fn run --quiet"
 grep -q 'per anchor' screen || fail "a column is missing: $(cat screen)"
 grep -v '^glofnd\|^frozen\|^precision\|^exact\|^single\|^fnc\|^training' screen > tables

@@ -69,7 +69,6 @@ for form in csv json latex; do
     says "compare $form" "$glofnd" compare "run$evil" --format $form --out table.$form
     [ -e table.$form ] && clean table.$form "compare $form"
 done
-says 'watch' "$glofnd" watch "run$evil" --once
 says 'report' "$glofnd" report "run$evil" --out page.html
 says 'report, missing' "$glofnd" report "nothing$evil" --out page.html
 says 'discover' "$glofnd" discover "run$evil" --data folder:data --out "found" --k 2

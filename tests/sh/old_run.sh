@@ -18,7 +18,6 @@ expect 0 "knn k 20 top-1 %" "$glofnd" report run-0.1 --quick --out quick.html
 expect 0 "27.5" "$glofnd" report run-0.1 --out page.html
 grep -q 'id="thresholds"' page.html || fail "report: no thresholds in the page"
 grep -q 'lines of the logs were skipped' page.html && fail "report: lines of version 0.1 were skipped"
-expect 0 "epoch 4/4  finished" "$glofnd" watch run-0.1 --once
 expect 0 "64 x 64 features" "$glofnd" embed run-0.1 --data $data --out features.npy
 call "$glofnd" discover run-0.1 --data $data --quiet --out found;       wants 'discover' 0
 grep -q '"rows": 64' found/summary.json || fail "discover: 64 rows"

@@ -42,7 +42,7 @@ printf 'lr = 0.1 # note\n' >bad.cfg
 run $data $tiny --out x --config bad.cfg;       wants 'a comment behind a value' 2 'bad.cfg:1' 'comments need a line of their own'
 call "$glofnd" pretrian;                        wants 'a verb with a typing error' 2 'did you mean pretrain?'
 call "$glofnd" hello;                           wants 'no verb' 2 'hello' '--help'
-call "$glofnd" watch --onec x;                  wants 'a flag with a typing error' 2 'did you mean --once?'
+call "$glofnd" report --quikc x;                wants 'a flag with a typing error' 2 'did you mean --quick?'
 call "$glofnd" info extra;                      wants 'a word too many' 2 'extra'
 call "$glofnd" help pretrain;                   wants 'help VERB' 0 'usage: glofnd pretrain' '--start_epoch'
 call "$glofnd" help hello;                      wants 'help with no verb' 2 'hello'
@@ -315,11 +315,8 @@ fi
 process=$!
 while ! [ -e busy/config.cfg ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
 run --out busy --resume;                        wants 'a run in use' 1 'in use'
-call "$glofnd" watch busy --once;               wants 'watching a run in use' 0 'busy' 'eta'
 kill -9 $process
 wait $process 2>/dev/null
-call "$glofnd" watch busy --once;               wants 'watching a run that was killed' 0 'busy' 'not running'
-grep -q eta out && fail 'watching a run that was killed: time to go'
 
 # ----- a folder that cannot be written to: as another user, or on a disk that is read-only -----
 mkdir sealed

@@ -1,4 +1,4 @@
-# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names, corrupt and
+# glofnd report on tiny runs: the page of one and of several, numbers of the log in it, hostile names, corrupt and
 # incomplete logs, runs that have not begun, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
@@ -180,21 +180,4 @@ expect 2 "glofnd report: --samples" "$glofnd" report run --samples 1
 expect 1 "'gone/x.html' cannot be written" "$glofnd" report run --out gone/x.html
 grep -q 'weights of step' err && fail "a page that cannot be written is noticed after the work"
 
-# watch: one frame in a pipe, whatever the flags.
-expect 0 "loss" "$glofnd" watch run
-expect 0 "epoch 3/3  finished" "$glofnd" watch run --once
-grep -q "precision" out && grep -q "100 %" out || fail "a whole frame"
-expect 0 "no logged step yet" "$glofnd" watch begun --once
-mkdir short && cp run/config.cfg short/ && grep '"event": "epoch"' run/log.jsonl > short/log.jsonl
-expect 0 "loss  now" "$glofnd" watch short              # fewer steps than log_steps: epochs
-expect 1 "is not a run folder" "$glofnd" watch empty
-expect 2 "--interval" "$glofnd" watch run --interval 0
-# In a terminal it ends with q and leaves it as it was.
-if script --version > /dev/null 2>&1; then
-    (sleep 1; printf q) |
-        TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err ||
-        fail "watch in a terminal"
-    grep -q '1049h' out && grep -q '1049l' out || fail "screens"
-    grep -qE '[^-]icanon' out && grep -qE '[^-]echo ' out || fail "the terminal is not as it was"
-fi
 echo "report: all there"

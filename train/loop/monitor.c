@@ -119,7 +119,7 @@ void gf_monitor_close(gf_monitor *m) {
 /* The epoch that the last step belongs to, from 0. */
 static int64_t epoch_of(const gf_trainer *t) { return (t->step - 1) / t->epoch_steps; }
 
-/* Records go to the file at once, for `watch` and TensorBoard; to the disk at the next checkpoint. */
+/* Records go to the file at once, for `report` and TensorBoard; to the disk at the next checkpoint. */
 static glofnd_status end_line(gf_monitor *m) {
     m->lines++;
     TRY(gf_jsonl_end(&m->log));

@@ -1,4 +1,4 @@
-/* terminal.h - what a terminal shows: aligned tables, and line drawings. */
+/* terminal.h - aligned tables for a terminal. */
 #pragma once
 
 #include "util/text.h"
@@ -30,19 +30,3 @@ void gf_table_set_terminal(int columns);
 void gf_table_csv(gf_text *out, const gf_table *t); /* RFC 4180 */
 /* Escapes # $ % & _ { } ~ ^ < > \ for LaTeX. */
 void gf_text_latex(gf_text *out, const char *raw);
-
-/* Line drawings for a terminal: each character is a Unicode braille pattern of 2 x 4 dots. */
-
-typedef struct gf_braille {
-    int columns, rows; /* characters */
-    uint8_t *cells;    /* [rows][columns] dots of a character */
-} gf_braille;
-
-/* 0: no memory, or a size outside 1 .. 1000; drawing then does nothing. */
-int gf_braille_init(gf_braille *b, int columns, int rows);
-void gf_braille_free(gf_braille *b);
-/* x from the left, 0 .. 2 columns - 1; y from the top, 0 .. 4 rows - 1. Dots outside are ignored. */
-void gf_braille_dot(gf_braille *b, int x, int y);
-void gf_braille_line(gf_braille *b, int x0, int y0, int x1, int y1);
-/* Row `row` as UTF-8; characters without a dot are spaces. */
-void gf_braille_row(gf_text *out, const gf_braille *b, int row);

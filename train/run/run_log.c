@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/file.h"
 #include "io/jsonl.h"
 #include "run/run_folder.h"
 #include "util/text.h"
@@ -141,39 +141,24 @@ static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_rea
     return GLOFND_OK;
 }
 
-glofnd_status gf_run_tail_more(gf_run_tail *t) {
-    gf_run_log *r = &t->log;
-    struct stat st;
-    int ok;
-    const int found = stat(t->file, &st) == 0;
-    if (!found && errno == ENOENT) return GLOFND_OK; /* not yet begun */
-    FAIL_IF(t->err, !found, GLOFND_E_IO, "%.300s cannot be read: %s", t->file, strerror(errno));
-    if (t->lines.file && st.st_size < t->end) {
-        gf_jsonl_read_close(&t->lines);
-        r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;
-    }
-    if (!t->lines.file) TRY(gf_jsonl_read_open(t->err, &t->lines, t->file));
-    clearerr(t->lines.file);
-    r->skipped = t->end_skipped;
-    if (fseeko(t->lines.file, (off_t)t->end, SEEK_SET) != 0) return GLOFND_OK;
-    while ((ok = gf_run_line(&t->lines, &r->skipped)) != 0) {
-        const char *event = gf_jsonl_get_text(&t->lines, "event");
-        t->end = (int64_t)ftello(t->lines.file), t->end_skipped = r->skipped;
-        if (event && strcmp(event, gf_log_epoch.name) == 0) TRY(read_epoch(t->err, r, &t->lines));
+static glofnd_status read_lines(gf_error *err, gf_run_log *r, gf_jsonl_reader *line) {
+    while (gf_run_line(line, &r->skipped) != 0) {
+        const char *event = gf_jsonl_get_text(line, "event");
+        if (event && strcmp(event, gf_log_epoch.name) == 0) TRY(read_epoch(err, r, line));
         if (event && strcmp(event, gf_log_step.name) == 0) {
-            if (r->steps == r->step_capacity) TRY(grow_columns(t->err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
-            read_values(&t->lines, &gf_log_step, r->step, r->steps++);
+            if (r->steps == r->step_capacity) TRY(grow_columns(err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
+            read_values(line, &gf_log_step, r->step, r->steps++);
         }
     }
-    return t->lines.status;
+    return line->status;
 }
 
-static glofnd_status open_run(gf_error *err, const char *run, gf_run_tail *t) {
+static glofnd_status read_run(gf_error *err, const char *run, gf_run_log *r) {
     char path[PATH_MAX];
-    gf_run_log *r = &t->log;
+    gf_jsonl_reader line = {0};
+    int begun;
     FAIL_IF(err, strlen(run) >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", run);
     snprintf(r->path, sizeof r->path, "%s", run);
-    TRY(gf_path_join(err, t->file, run, GF_LOG_FILE));
     TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO,
             "%.300s cannot be read: %.100s is not a run folder (glofnd pretrain --out makes one)", path, run);
@@ -184,35 +169,26 @@ static glofnd_status open_run(gf_error *err, const char *run, gf_run_tail *t) {
     while (begin > 0 && run[begin - 1] != '/') begin--;
     snprintf(r->name, sizeof r->name, "%.*s", (int)(end - begin < 120 ? end - begin : 120), run + begin);
     TRY(gf_config_init(err, &r->config));
-    return gf_config_read(err, &r->config, path);
-}
-
-glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t) {
-    *t = (gf_run_tail){.err = err};
-    glofnd_status status = open_run(err, run, t);
-    if (status == GLOFND_OK) status = gf_run_tail_more(t);
-    if (status != GLOFND_OK) gf_run_tail_close(t);
-    return status;
-}
-
-void gf_run_tail_close(gf_run_tail *t) {
-    gf_jsonl_read_close(&t->lines);
-    gf_run_log_free(&t->log);
+    TRY(gf_config_read(err, &r->config, path));
+    TRY(gf_path_join(err, path, run, GF_LOG_FILE));
+    TRY(gf_exists(err, path, &begun));
+    if (begun) {
+        TRY(gf_jsonl_read_open(err, &line, path));
+        const glofnd_status status = read_lines(err, r, &line);
+        gf_jsonl_read_close(&line);
+        TRY(status);
+    }
+    r->finished = gf_path_join(err, path, run, GF_MODEL_FILE) == GLOFND_OK && access(path, F_OK) == 0;
+    read_memory(run, &r->memory);
+    TRY(gf_run_eval_read(err, run, &r->eval));
+    r->skipped += r->eval.skipped;
+    return GLOFND_OK;
 }
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
-    gf_run_tail t;
-    char path[PATH_MAX];
     *out = (gf_run_log){0};
-    TRY(gf_run_tail_open(err, run, &t));
-    *out = t.log;
-    t.log = (gf_run_log){0};
-    gf_run_tail_close(&t);
-    out->finished = gf_path_join(err, path, run, GF_MODEL_FILE) == GLOFND_OK && access(path, F_OK) == 0;
-    read_memory(run, &out->memory);
-    const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
+    const glofnd_status status = read_run(err, run, out);
     if (status != GLOFND_OK) gf_run_log_free(out);
-    out->skipped += out->eval.skipped;
     return status;
 }
 

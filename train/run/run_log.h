@@ -99,12 +99,10 @@ glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_re
 
 /* ----- reading -----
  *
- * The records of a run, read for a report or while it is training: config.cfg, log.jsonl, memory.json,
+ * The records of a run, also while it is training: config.cfg, log.jsonl, memory.json,
  * eval.jsonl (run_eval.h).
  *
  *     gf_run_log r;  TRY(gf_run_log_read(err, "run1", &r));  ...  gf_run_log_free(&r);
- * or, to follow new lines:
- *     gf_run_tail t;  TRY(gf_run_tail_open(err, "run1", &t));  while (...) TRY(gf_run_tail_more(&t));  gf_run_tail_close(&t);
  *
  * Lines that are no JSON objects are counted and skipped; a last line that is still being written is left for later. */
 
@@ -137,18 +135,3 @@ double gf_run_last_of(const gf_run_log *r, const char *key); /* by its key in lo
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t max);
 /* Position of logged step i in epochs: 2.5 is the middle of the third. In steps where the length of an epoch is unknown. */
 double gf_run_place(const gf_run_log *r, int64_t i);
-
-/* ----- while it is training ----- */
-
-typedef struct gf_run_tail {
-    gf_run_log log;
-    gf_error *err; /* borrowed */
-    gf_jsonl_reader lines;
-    int64_t end, end_skipped; /* of the last line that was read: its end in bytes, skipped lines before it */
-    char file[PATH_MAX];
-} gf_run_tail;
-
-glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t);
-/* Reads the lines that are new; a log that became shorter (of a resumed run) is read again. */
-glofnd_status gf_run_tail_more(gf_run_tail *t);
-void gf_run_tail_close(gf_run_tail *t); /* frees t->log as well */

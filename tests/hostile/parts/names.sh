@@ -75,7 +75,6 @@ commands() {
     "$1" csv-table "$glofnd" compare run --format csv --out table.csv
     "$1" json-table "$glofnd" compare run --format json --out table.json
     "$1" tex-table "$glofnd" compare run --format latex --out table.tex
-    "$1" watch "$glofnd" watch run --once
     "$1" report "$glofnd" report run --out page.html
 }
 train='--quiet --arch resnet8 --head-hidden 8 --head-out 8 --batch 4 --epochs 1 --warmup-epochs 0 --threads 1 --workers 1'
