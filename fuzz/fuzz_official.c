@@ -26,7 +26,6 @@ static const target targets[] = {
     {"dtd/labels/train1.txt", "dtd", ""},
     {"sun397/ClassName.txt", "sun397", "&split=all"},
     {"sun397/Training_01.txt", "sun397", ""},
-    {"voc2007/ImageSets/Main/trainval.txt", "voc2007", ""},
     {"tinyimagenet/val/val_annotations.txt", "tinyimagenet", "&split=val"},
     {"tinyimagenet/words.txt", "tinyimagenet", ""},
     {"flickr30k/results_20130124.token", "flickr30k", "&split=all"},

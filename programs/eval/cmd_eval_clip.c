@@ -280,8 +280,7 @@ static glofnd_status read_set(gf_error *err, const zeroshot_job *j, zeroshot_set
                  : known && known->classes ? known->scoring
                                            : GF_SCORE_TOP1;
     if (strncmp(s->data.spec, "winogavil:", 10) == 0) s->scoring = GF_SCORE_JACCARD;
-    else if (!retrieval && (s->scoring == GF_SCORE_RECALL || s->scoring == GF_SCORE_JACCARD || s->scoring == GF_SCORE_MAP11))
-        s->scoring = GF_SCORE_TOP1;
+    else if (!retrieval && (s->scoring == GF_SCORE_RECALL || s->scoring == GF_SCORE_JACCARD)) s->scoring = GF_SCORE_TOP1;
     s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .untrained = j->untrained};
     memcpy(s->samples.test_name, s->data.spec, sizeof s->samples.test_name);
     return GLOFND_OK;

@@ -48,19 +48,7 @@ static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
     gf_progress_draw(&j->line, fit, fits, text, 0);
 }
 
-/* Marks of the images whose positions are the labels; [n][classes], malloc'ed. */
-static glofnd_status marks_of(gf_error *err, const gf_dataset *d, const gf_features *f, int64_t classes, uint8_t **out) {
-    *out = malloc((size_t)f->n * (size_t)classes + 1);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for the labels of %lld images", (long long)f->n);
-    for (int64_t i = 0; i < f->n; i++) memcpy(*out + i * classes, gf_dataset_several(d, f->label[i]), (size_t)classes);
-    return GLOFND_OK;
-}
-
-static glofnd_status fit_set(gf_error *err, transfer_job *j, const gf_split *split, transfer_set *s, gf_features *train,
-                             gf_features *test) {
-    uint8_t *train_mark = NULL, *test_mark = NULL;
-    glofnd_status status = GLOFND_OK;
-    if (split->several) s->scoring = GF_SCORE_MAP11;
+static glofnd_status fit_set(gf_error *err, transfer_job *j, transfer_set *s, gf_features *train, gf_features *test) {
     s->train_n = train->n, s->test_n = test->n;
     s->result = (gf_transfer){
         .protocol = j->protocol,
@@ -73,15 +61,8 @@ static glofnd_status fit_set(gf_error *err, transfer_job *j, const gf_split *spl
     };
     j->at = s->title;
     j->line = gf_progress_start(0, cli_progress_mode());
-    if (split->several) {
-        status = marks_of(err, split->data, train, split->classes, &train_mark);
-        if (status == GLOFND_OK) status = marks_of(err, split->test_data, test, split->classes, &test_mark);
-        if (status == GLOFND_OK)
-            status = gf_transfer_fit_several(err, &s->result, split->classes, train, train_mark, test, test_mark);
-    } else status = gf_transfer_fit(err, &s->result, train, test);
+    const glofnd_status status = gf_transfer_fit(err, &s->result, train, test);
     gf_progress_end(&j->line);
-    free(train_mark);
-    free(test_mark);
     return status;
 }
 
@@ -92,7 +73,6 @@ static glofnd_status open_set(gf_error *err, const transfer_job *j, const transf
         .share = EVAL_HELD_OUT,
         .seed = (uint64_t)j->seed,
         .held_out = s->data.known && !s->data.known->test,
-        .several = 1,
     };
     const gf_known_dataset *known = s->data.known;
     gf_error inner = {{0}};
@@ -251,7 +231,7 @@ static glofnd_status evaluate_transfer(gf_error *err, transfer_job *j) {
                          s->title, s->doubt);
         }
         if (set_status == GLOFND_OK) set_status = eval_encode_split(err, e, &split, &train, &test);
-        if (set_status == GLOFND_OK) set_status = fit_set(err, j, &split, s, &train, &test);
+        if (set_status == GLOFND_OK) set_status = fit_set(err, j, s, &train, &test);
         gf_split_free(&split);
         gf_features_free(&train);
         gf_features_free(&test);

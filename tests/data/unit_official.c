@@ -270,35 +270,6 @@ TEST(cars_of_one_file_have_a_test_field) {
     gf_dataset_free(d);
 }
 
-/* ----- VOC 2007 ----- */
-
-TEST(voc_images_have_several_classes) {
-    static const char *const names[] = {"aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",      "car",
-                                        "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",    "motorbike",
-                                        "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
-    scratch_text(&box, "VOCdevkit/VOC2007/ImageSets/Main/trainval.txt", "000005\n000007\n");
-    for (int k = 0; k < 20; k++) {
-        char list[120];
-        snprintf(list, sizeof list, "VOCdevkit/VOC2007/ImageSets/Main/%s_trainval.txt", names[k]);
-        scratch_text(&box, list,
-                     k == 1    ? "000005  1\n000007  1\n"
-                     : k == 14 ? "000005 -1\n000007  0\n"
-                               : "000005 -1\n000007 -1\n");
-    }
-    image("VOCdevkit/VOC2007/JPEGImages/000005.jpg", 5), image("VOCdevkit/VOC2007/JPEGImages/000007.jpg", 7);
-    gf_dataset *d = expect("voc2007:%?counts=any", LABELS(1, -1));
-    assert_int_equal(gf_dataset_describe(d).classes, 20);
-    assert_int_equal(gf_dataset_several(d, 0)[1], GF_LABEL_PRESENT);
-    assert_int_equal(gf_dataset_several(d, 0)[14], GF_LABEL_ABSENT);
-    assert_int_equal(gf_dataset_several(d, 1)[14], GF_LABEL_DIFFICULT);
-    assert_non_null(strstr(gf_dataset_note(d), "1 of 2 images have several classes"));
-    gf_dataset_free(d);
-    scratch_text(&box, "VOCdevkit/VOC2007/ImageSets/Main/dog_trainval.txt", "000007 -1\n000005 -1\n");
-    refused("voc2007:%?counts=any", GLOFND_E_FORMAT, "dog_trainval.txt': line 1 is not about image 000005");
-    scratch_text(&box, "VOCdevkit/VOC2007/ImageSets/Main/dog_trainval.txt", "000005 2\n000007 -1\n");
-    refused("voc2007:%?counts=any", GLOFND_E_FORMAT, "expected 1, 0 or -1");
-}
-
 #if !defined(GF_HAVE_PNG)
 TEST_SKIP("built without libpng")
 #endif

@@ -55,32 +55,6 @@ expect 0 "WARNING: one: it has 1 class" "$glofnd" eval transfer run one=folder:o
 data=folder:all train own --epochs 1 --start-epoch 0
 expect 0 "held-out part of the images that the encoder was trained on" "$glofnd" eval transfer own x=folder:all
 
-# Pascal VOC 2007: several classes per image, 11-point mAP.
-voc=voc/VOCdevkit/VOC2007
-mkdir -p $voc/JPEGImages $voc/ImageSets/Main
-i=0
-list | while read -r name; do
-    i=$((i + 1))
-    cp "all/$name" "$voc/JPEGImages/$(printf %06d $i).jpg"
-    class=${name%%/*}
-    echo "$(printf %06d $i) $((${class%%[!0-9]*} + 0))"
-done > every
-awk 'NR % 3' every > trainval
-awk 'NR % 3 == 0' every > test
-k=0
-for class in aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep \
-    sofa train tvmonitor; do
-    for split in trainval test; do
-        awk -v k=$k '{ print $1, ($2 == k % 3 || NR == k + 1 ? 1 : NR == 30 ? 0 : -1) }' $split \
-            > $voc/ImageSets/Main/${class}_$split.txt
-    done
-    k=$((k + 1))
-done
-for split in trainval test; do awk '{ print $1 }' $split > $voc/ImageSets/Main/$split.txt; done
-expect 0 "VOC2007 *          80       40      20  11-point mAP" \
-    "$glofnd" eval transfer run "voc2007=voc?counts=any" --protocol raw
-grep -q '"metric": "map11"' run/eval.jsonl || fail "the metric in the record"
-
 # Such a SPEC serves everywhere, and brings its test split.
 data="pets:pets?counts=any" train bred --epochs 1 --start-epoch 0
 expect 0 "test      40 samples of pets:pets?split=test&counts=any" "$glofnd" eval knn bred

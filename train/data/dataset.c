@@ -118,12 +118,6 @@ int gf_dataset_as_known(const gf_dataset *d) {
     return found && d->info.classes == d->known->classes;
 }
 
-const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i) {
-    if (d->format != &gf_format_official) return NULL;
-    const uint8_t *several = ((const gf_official *)d->self)->several;
-    return several ? several + (size_t)gf_dataset_row(d, i) * (size_t)d->info.classes : NULL;
-}
-
 /* A SPEC of another split with the ?labels of d: a choice of classes holds for all splits. 0: `bytes` are too few. */
 static int add_labels(const gf_dataset *d, char *spec, size_t bytes) {
     const char *labels = gf_spec_value(&d->spec, "labels");

@@ -67,10 +67,6 @@ const gf_known_dataset *gf_dataset_known(const gf_dataset *d);
 const char *gf_dataset_root(const gf_dataset *d);
 /* 1: it has the classes and images that the known dataset has; 0: others (?counts=any), or it is none. */
 int gf_dataset_as_known(const gf_dataset *d);
-/* Labels of an image that may have several, [info.classes] of GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT (not
- * counted); NULL: a dataset of single labels. */
-enum { GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT };
-const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i);
 /* Remarks of opening it that are no errors: images of other formats that were left out, labels and captions that cannot be read,
  * shards that may be cut short. "": none. */
 const char *gf_dataset_note(const gf_dataset *d);

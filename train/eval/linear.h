@@ -173,7 +173,3 @@ typedef struct gf_transfer {
 
 /* Scales and relabels the features in place. Each strength starts from the previous solution. */
 glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test);
-/* Images with several classes: a regression per class, scored by 11-point mAP. Marks [n][classes]: 1 has the class, 0 has not,
- * else not counted. Scales the features in place; their labels are not used. */
-glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t classes, gf_features *train,
-                                      const uint8_t *train_mark, gf_features *test, const uint8_t *test_mark);

@@ -63,12 +63,12 @@ void gf_samples_free(gf_samples *p) {
     *p = (gf_samples){0};
 }
 
-/* All samples of the dataset that have a label. several: all samples, and their positions for labels. */
-static glofnd_status labelled_samples(gf_error *err, const gf_dataset *data, int several, gf_samples *out) {
+/* All samples of the dataset that have a label. */
+static glofnd_status labelled_samples(gf_error *err, const gf_dataset *data, gf_samples *out) {
     const int64_t n = gf_dataset_describe(data).n;
     TRY(samples_alloc(err, out, data, n));
     for (int64_t i = 0; i < n; i++) {
-        const int32_t label = several ? (int32_t)i : gf_dataset_label(data, i);
+        const int32_t label = gf_dataset_label(data, i);
         if (label < 0) continue;
         out->id[out->n] = i;
         out->label[out->n++] = label;
@@ -142,8 +142,7 @@ static glofnd_status find_class(gf_error *err, const gf_split *s, const named_cl
 
 static glofnd_status open_split(gf_error *err, const gf_split_spec *spec, gf_split *s) {
     TRY(gf_dataset_open(err, spec->data, &s->data));
-    s->several = spec->several && gf_dataset_several(s->data, 0) != NULL;
-    TRY(labelled_samples(err, s->data, s->several, &s->train));
+    TRY(labelled_samples(err, s->data, &s->train));
     FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     if (spec->test) {
         const int length = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
@@ -155,12 +154,9 @@ static glofnd_status open_split(gf_error *err, const gf_split_spec *spec, gf_spl
     if (!*s->test_name) TRY(gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_STRATIFIED_TEST, &s->test));
     else {
         TRY(gf_dataset_open(err, s->test_name, &s->test_data));
-        FAIL_IF(err, s->several && !gf_dataset_several(s->test_data, 0), GLOFND_E_ARGUMENT,
-                "images of %.200s have several classes, those of %.200s one", spec->data, s->test_name);
-        TRY(labelled_samples(err, s->test_data, s->several, &s->test));
+        TRY(labelled_samples(err, s->test_data, &s->test));
     }
-    s->classes = s->several ? gf_dataset_describe(s->data).classes : 0;
-    if (s->several) return GLOFND_OK;
+    s->classes = 0;
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     FAIL_IF(err, s->test.n == 0, GLOFND_E_ARGUMENT, "no test sample has a label");

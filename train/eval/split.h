@@ -15,7 +15,6 @@ typedef struct gf_split_spec {
     double share;
     uint64_t seed; /* of the held-out share */
     int held_out;  /* 1: hold out even if the data has a test split */
-    int several;   /* 1: images may have several classes (gf_dataset_several); then labels are positions in the dataset */
 } gf_split_spec;
 
 typedef struct gf_samples { /* labelled samples of a dataset */
@@ -28,8 +27,7 @@ typedef struct gf_samples { /* labelled samples of a dataset */
 typedef struct gf_split {
     gf_dataset *data, *test_data; /* test_data NULL: test samples are held out of data */
     gf_samples train, test;
-    int32_t classes;              /* largest label of the training samples + 1; with `several`, all */
-    int several;                  /* labels are positions: gf_dataset_several() has the classes */
+    int32_t classes;              /* largest label of the training samples + 1 */
     char test_name[GF_TEST_SPEC]; /* SPEC of the test samples; "": held out */
 } gf_split;
 
@@ -125,9 +123,3 @@ gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
 double gf_student_tail(double t, double df);
 /* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
 double gf_incomplete_beta(double a, double b, double x);
-
-/* ----- average precision of a ranking, as Pascal VOC 2007 defines it ----- */
-
-/* Mean over the recalls 0, 0.1 ... 1 of the largest precision at that recall or more. score, positive [n]: positive 1 counts as
- * right, 0 as wrong, others are left out. Of equal scores the smaller index comes first. NaN in *out: no positive. */
-glofnd_status gf_average_precision11(gf_error *err, const double *score, const uint8_t *positive, int64_t n, double *out);

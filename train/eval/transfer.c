@@ -1,4 +1,4 @@
-/* transfer.c - see linear.h: logistic regression, then transfer with one class per image and with several. */
+/* transfer.c - see linear.h: logistic regression, then transfer to other datasets. */
 #include "eval/linear.h"
 
 #include <limits.h>
@@ -135,21 +135,6 @@ static void report_iteration(void *user, int64_t iteration) {
     if (w->t->progress) w->t->progress(w->t->user, w->fit, w->fits, iteration);
 }
 
-/* From the weights of m, the solution of the strength before. */
-static glofnd_status fit_strength(gf_error *err, gf_transfer *t, fit_progress *w, int i, const gf_features *train, gf_linear *m) {
-    gf_logistic o = {
-        .l2 = t->l2[i],
-        .tolerance = t->tolerance > 0.0 ? t->tolerance : 1e-4,
-        .iterations = t->protocol->iterations,
-        .progress = report_iteration,
-        .user = w,
-    };
-    TRY(gf_logistic_fit(err, &o, train, m));
-    t->unfinished += !o.converged;
-    w->fit++;
-    return GLOFND_OK;
-}
-
 /* Fits on `train` at every strength and scores on `test`. */
 static glofnd_status fit_all(gf_error *err, gf_transfer *t, fit_progress *w, const gf_features *train, const gf_features *test,
                              double *score) {
@@ -158,8 +143,17 @@ static glofnd_status fit_all(gf_error *err, gf_transfer *t, fit_progress *w, con
     FAIL_IF(err, !rank, GLOFND_E_MEMORY, "no memory for %lld ranks", (long long)test->n);
     glofnd_status status = gf_linear_create(err, train->dim, t->classes, t->threads, &m);
     for (int i = 0; i < GF_TRANSFER_STRENGTHS && status == GLOFND_OK; i++) {
-        status = fit_strength(err, t, w, i, train, m);
+        gf_logistic o = {
+            .l2 = t->l2[i],
+            .tolerance = t->tolerance > 0.0 ? t->tolerance : 1e-4,
+            .iterations = t->protocol->iterations,
+            .progress = report_iteration,
+            .user = w,
+        };
+        status = gf_logistic_fit(err, &o, train, m); /* from the weights of m, the solution of the strength before */
         if (status != GLOFND_OK) break;
+        t->unfinished += !o.converged;
+        w->fit++;
         gf_linear_rank(m, test, rank);
         if (t->scoring == GF_SCORE_MEAN) status = gf_rank_mean_per_class(err, test, rank, &score[i]);
         else score[i] = gf_rank_top(rank, test->n, 1);
@@ -215,128 +209,5 @@ glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train,
     if (status == GLOFND_OK) status = fit_all(err, t, &w, train, &held, t->validation_score);
     if (status == GLOFND_OK) t->chosen = argmax(t->validation_score);
     gf_features_free(&held);
-    return status;
-}
-
-/* ----- images of several classes: a regression per class, scored by the mean over classes of the 11-point average precision ----- */
-
-typedef struct several_fit {
-    gf_transfer *t;
-    fit_progress progress;
-    const gf_features *train, *test;
-    const uint8_t *train_mark, *test_mark; /* [n][classes] */
-    const uint8_t *use;                    /* [train->n] 1: a row to fit on */
-    gf_features rows;                      /* rows that count for a class, with labels 0 and 1 */
-    double *score;                         /* [test->n] */
-    uint8_t *positive;                     /* [test->n] */
-} several_fit;
-
-static glofnd_status fit_class(gf_error *err, several_fit *s, int64_t c, gf_linear *m, double *score) {
-    const int64_t classes = s->t->classes;
-    for (int64_t i = 0; i < s->test->n; i++) s->positive[i] = s->test_mark[i * classes + c];
-    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++) {
-        double precision;
-        TRY(fit_strength(err, s->t, &s->progress, i, &s->rows, m));
-        const float *no = m->weight, *yes = m->weight + m->ld;
-        for (int64_t j = 0; j < s->test->n; j++) {
-            const float *x = s->test->x + j * s->test->dim;
-            double sum = (double)m->bias[1] - (double)m->bias[0];
-            for (int64_t k = 0; k < s->test->dim; k++) sum += (double)x[k] * ((double)yes[k] - (double)no[k]);
-            s->score[j] = sum;
-        }
-        TRY(gf_average_precision11(err, s->score, s->positive, s->test->n, &precision));
-        FAIL_IF(err, isnan(precision), GLOFND_E_ARGUMENT, "no test image has class %lld", (long long)c);
-        score[i] += precision / (double)classes;
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status fit_classes(gf_error *err, several_fit *s, double *score) {
-    memset(score, 0, GF_TRANSFER_STRENGTHS * sizeof *score);
-    for (int64_t c = 0; c < s->t->classes; c++) {
-        gf_linear *m = NULL;
-        /* Rows that have the class or certainly have not. The number of those that have it. */
-        const int64_t classes = s->t->classes, dim = s->train->dim;
-        int64_t n = 0, positives = 0;
-        for (int64_t i = 0; i < s->train->n; i++) {
-            const uint8_t mark = s->train_mark[i * classes + c];
-            if (!s->use[i] || mark > 1) continue;
-            memcpy(s->rows.x + n * dim, s->train->x + i * dim, (size_t)dim * sizeof *s->rows.x);
-            s->rows.label[n++] = mark;
-            positives += mark;
-        }
-        s->rows.n = n;
-        FAIL_IF(err, positives == 0, GLOFND_E_ARGUMENT, "no training image has class %lld", (long long)c);
-        TRY(gf_linear_create(err, s->train->dim, 2, s->t->threads, &m));
-        const glofnd_status status = fit_class(err, s, c, m, score);
-        gf_linear_free(m);
-        TRY(status);
-    }
-    return GLOFND_OK;
-}
-
-/* Fits on all rows and scores the test rows; then on the rows that validation leaves, scored by the others. held [train->n]: 1
- * for rows of validation; `use` gets the others. */
-static glofnd_status fit_both(gf_error *err, several_fit *s, const uint8_t *held, uint8_t *use) {
-    gf_transfer *t = s->t;
-    TRY(fit_classes(err, s, t->score));
-    t->best = argmax(t->score);
-    if (s->progress.fits == GF_TRANSFER_STRENGTHS * t->classes) return GLOFND_OK;
-    const gf_features all = *s->train;
-    uint8_t *mark = malloc((size_t)all.n * (size_t)t->classes + 1);
-    FAIL_IF(err, !mark, GLOFND_E_MEMORY, "no memory for the labels of %lld rows", (long long)all.n);
-    memcpy(mark, s->train_mark, (size_t)all.n * (size_t)t->classes);
-    for (int64_t i = 0; i < all.n; i++) {
-        use[i] = !held[i];
-        if (!held[i]) memset(mark + i * t->classes, 2, (size_t)t->classes); /* not scored */
-    }
-    s->test = s->train, s->test_mark = mark;
-    const glofnd_status status = fit_classes(err, s, t->validation_score);
-    if (status == GLOFND_OK) t->chosen = argmax(t->validation_score);
-    free(mark);
-    return status == GLOFND_E_ARGUMENT ? GLOFND_OK : status; /* a class is missing there: no validation */
-}
-
-/* Every `share` of the rows; labels do not matter. */
-static glofnd_status draw_rows(gf_error *err, const gf_transfer *t, int64_t n, uint8_t *held, int64_t *count) {
-    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
-    int32_t *zeros = calloc((size_t)n + 1, sizeof *zeros);
-    FAIL_IF(err, !zeros, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)n);
-    const glofnd_status status = gf_stratified_draw(err, &d, zeros, n, held);
-    free(zeros);
-    *count = d.count;
-    return status;
-}
-
-glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t classes, gf_features *train,
-                                      const uint8_t *train_mark, gf_features *test, const uint8_t *test_mark) {
-    several_fit s = {
-        .t = t, .progress = {.t = t}, .train = train, .test = test, .train_mark = train_mark, .test_mark = test_mark};
-    const int64_t most = train->n > test->n ? train->n : test->n;
-    int64_t held_count = 0;
-    FAIL_IF(err, train->dim != test->dim || classes < 1, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
-            (long long)train->dim, (long long)test->dim);
-    t->unfinished = 0, t->best = t->chosen = -1, t->classes = classes;
-    if (t->protocol->unit) gf_features_unit(train), gf_features_unit(test);
-    if (t->protocol->standard) TRY(gf_features_standardise(err, train, test));
-    gf_transfer_strengths(t->protocol, t->l2);
-    uint8_t *use = malloc((size_t)train->n + 1), *held = calloc((size_t)train->n + 1, 1);
-    s.score = malloc((size_t)most * sizeof *s.score);
-    s.positive = malloc((size_t)most);
-    s.use = use;
-    glofnd_status status = gf_features_alloc(err, &s.rows, train->n, train->dim);
-    if (!use || !held || !s.score || !s.positive)
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)most);
-    if (status == GLOFND_OK) {
-        memset(use, 1, (size_t)train->n);
-        if (t->validation > 0.0) status = draw_rows(err, t, train->n, held, &held_count);
-        s.progress.fits = GF_TRANSFER_STRENGTHS * classes * (held_count > 0 ? 2 : 1);
-    }
-    if (status == GLOFND_OK) status = fit_both(err, &s, held, use);
-    gf_features_free(&s.rows);
-    free(use);
-    free(held);
-    free(s.score);
-    free(s.positive);
     return status;
 }

@@ -16,7 +16,6 @@
 typedef enum gf_scoring {
     GF_SCORE_TOP1,
     GF_SCORE_MEAN,         /* mean over classes of the accuracy */
-    GF_SCORE_MAP11,        /* mean over classes of the 11-point average precision; several classes per image */
     GF_SCORE_RECALL,       /* captions: image-text retrieval, mean of both recalls at 1 */
     GF_SCORE_MACRO_F1,     /* mean over classes of F1 (iWildCam) */
     GF_SCORE_WORST_GROUP,  /* top-1 of the worst group of images, as regions (FMoW, GeoDE) */
@@ -24,8 +23,8 @@ typedef enum gf_scoring {
     GF_SCORE_JACCARD       /* associations of images with words (WinoGAViL) */
 } gf_scoring;
 
-const char *gf_scoring_key(gf_scoring m);   /* in records: "top1", "mean_per_class", "map11", "recall1" ... */
-const char *gf_scoring_title(gf_scoring m); /* "top-1", "mean per class", "11-point mAP", "mean R@1" ... */
+const char *gf_scoring_key(gf_scoring m);   /* in records: "top1", "mean_per_class", "recall1" ... */
+const char *gf_scoring_title(gf_scoring m); /* "top-1", "mean per class", "mean R@1" ... */
 
 typedef struct gf_known_split {
     const char *name;

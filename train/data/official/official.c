@@ -63,11 +63,6 @@ static const gf_known_dataset datasets[] = {
      .split = {{"train", 19850}, {"test", 19850}, {"all", 108754}}, .test = "test", .partitions = 10, .folder = {"SUN397"},
      .mark = {"ClassName.txt"}, .wants = "SUN397/ of SUN397.tar.gz, and for train and test the lists of Partitions.zip",
      .options = parted, .read = gf_read_sun397},
-    {.name = "voc2007", .title = "VOC2007", .full = "Pascal VOC 2007", .classes = 20, .scoring = GF_SCORE_MAP11,
-     .split = {{"trainval", 5011}, {"train", 2501}, {"val", 2510}, {"test", 4952}}, .test = "test",
-     .folder = {"VOC2007", "VOCdevkit/VOC2007"}, .mark = {"ImageSets/Main"},
-     .wants = "VOCdevkit/VOC2007/ of VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar", .options = plain,
-     .read = gf_read_voc2007},
     {.name = "stl10", .title = "STL10", .full = "STL-10", .classes = 10,
      .split = {{"train", 5000}, {"test", 8000}, {"unlabeled", 100000}}, .test = "test", .folder = {"stl10_binary"},
      .mark = {"test_X.bin", "train_X.bin"}, .wants = "stl10_binary/ of stl10_binary.tar.gz", .options = plain,
@@ -140,7 +135,6 @@ static const struct {
 } metrics[] = {
     [GF_SCORE_TOP1] = {"top1", "top-1"},
     [GF_SCORE_MEAN] = {"mean_per_class", "mean per class"},
-    [GF_SCORE_MAP11] = {"map11", "11-point mAP"},
     [GF_SCORE_RECALL] = {"recall1", "mean R@1"},
     [GF_SCORE_MACRO_F1] = {"macro_f1", "macro F1"},
     [GF_SCORE_WORST_GROUP] = {"worst_group", "worst group"},
@@ -375,10 +369,8 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     d->info.classes = max + 1;
     uint8_t *found = calloc((size_t)max + 2, 1);
     FAIL_IF(err, !found, GLOFND_E_MEMORY, "no memory for %d classes", (int)max + 1);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         if (o->label[i] >= 0) found[o->label[i]] = 1;
-        for (int32_t c = 0; o->several && c <= max; c++) found[c] |= o->several[i * (max + 1) + c] == GF_LABEL_PRESENT;
-    }
     for (int32_t c = 0; c <= max; c++) o->classes_found += found[c];
     free(found);
     FAIL_IF(err, n == 0, GLOFND_E_FORMAT, "'%.300s' has no image of split %s; %s:DIR needs %.150s", o->root, o->split, k->name,
@@ -423,7 +415,6 @@ static void close_official(void *self) {
     free_scratch(o);
     if (o->fd >= 0) close(o->fd);
     free(o->label);
-    free(o->several);
     gf_string_list_free(&o->paths);
     gf_string_list_free(&o->texts);
     free(o);

@@ -32,7 +32,6 @@ typedef struct gf_official {
     size_t label_capacity;
     gf_official_names names, titles; /* of classes; titles where names are identifiers */
     gf_string_list texts;            /* [n] captions, one per line; or empty */
-    uint8_t *several;                /* [n][classes] GF_LABEL_...; NULL: one label per image */
     int side;                        /* > 0: images of side x side pixels that are arrays, not files */
     const uint8_t *pixels;           /* [n][3][side][side], columns first, in mat; NULL: in the file fd */
     int fd;                          /* -1: none */
@@ -79,5 +78,5 @@ glofnd_status gf_official_name_all(gf_error *err, gf_official *o, const gf_strin
 
 typedef glofnd_status gf_official_reader(gf_error *err, gf_official *o);
 gf_official_reader gf_read_pets, gf_read_flowers, gf_read_cars, gf_read_aircraft, gf_read_dtd, gf_read_food101, gf_read_sun397,
-    gf_read_voc2007, gf_read_caltech101, gf_read_stl10, gf_read_svhn, gf_read_imagenet, gf_read_imagenet_v2,
-    gf_read_imagenet_variant, gf_read_flickr30k, gf_read_coco, gf_read_img2dataset, gf_read_winogavil;
+    gf_read_caltech101, gf_read_stl10, gf_read_svhn, gf_read_imagenet, gf_read_imagenet_v2, gf_read_imagenet_variant,
+    gf_read_flickr30k, gf_read_coco, gf_read_img2dataset, gf_read_winogavil;
