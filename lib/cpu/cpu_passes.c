@@ -287,12 +287,14 @@ static void mark_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch 
             for (int c = c0; c < c0 + 32 && c < t.cols; c++) {
                 const int32_t other = m->col_group[t.c0 + c];
                 if (s[c] != s[c]) continue;
-                by_row |= (uint32_t)gf_mark_pair(s[c], theta, group, other) << (c - c0);
-                if (m->col_theta) by_col |= (uint32_t)gf_mark_pair(s[c], m->col_theta[t.c0 + c], other, group) << (c - c0);
+                const float col_theta = m->col_theta ? m->col_theta[t.c0 + c] : INFINITY;
+                const float least = m->mutual ? fmaxf(theta, col_theta) : theta;
+                by_row |= (uint32_t)gf_mark_pair(s[c], least, group, other) << (c - c0);
+                by_col |= (uint32_t)gf_mark_pair(s[c], m->mutual ? least : col_theta, other, group) << (c - c0);
             }
             const int64_t at = (t.r0 + r) * m->marks_ld + (t.c0 + c0) / 32;
             m->marks[at] = by_row;
-            if (m->col_theta) m->marks_col[at] = by_col;
+            if (m->marks_col) m->marks_col[at] = by_col;
         }
     }
 }

@@ -355,6 +355,27 @@ static glofnd_status update_lambda(const cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* MUTUAL, several ranks: thresholds of all rows, before they come with the links. The host waits. */
+static glofnd_status gather_thresholds(const cuda_step *step) {
+    enum { PART = 2048 };
+    const gf_plan *plan = &step->args.plan;
+    const int64_t first = first_own_row(step), end = first + plan->own;
+    for (int i = 0; i < plan->sides; i++)
+        for (int64_t at = 0; at < plan->all; at += PART) {
+            float theta[PART];
+            double sum[PART];
+            const int64_t n = GF_MIN(PART, plan->all - at), from = GF_MAX(at, first), to = GF_MIN(at + n, end);
+            if (from < to)
+                TRY(fetch_numbers(step, &theta[from - at], step->args.side[i].own.lo + (from - first),
+                                  sizeof *theta * (size_t)(to - from)));
+            for (int64_t r = 0; r < n; r++) sum[r] = at + r >= from && at + r < to ? (double)theta[r] : 0.0;
+            TRY(reduce_ranks(step, sum, (int)n));
+            for (int64_t r = 0; r < n; r++) theta[r] = (float)sum[r];
+            TRY(return_numbers(step, step->args.side[i].every.theta + at, theta, sizeof *theta * (size_t)n));
+        }
+    return GLOFND_OK;
+}
+
 /* Bits of the flagged pairs: by the own rows' anchors, as pass B needs them; or by both ends of a pair, for pass C. */
 static glofnd_status mark_pairs(const cuda_step *step, int both_ends) {
     const int64_t first = first_own_row(step);
@@ -362,8 +383,12 @@ static glofnd_status mark_pairs(const cuda_step *step, int both_ends) {
     make_judged_passes(step, &y);
     for (int i = 0; i < step->args.plan.sides; i++) {
         const gf_cuda_rows *own = &step->args.side[i].every, *col = &step->args.side[other_side(step, i)].every;
+        const float *before = step->args.plan.one_rank ? step->args.side[other_side(step, i)].own.lo : col->theta;
         const gf_cuda_marking m = {.row_theta = both_ends ? own->theta + first : step->args.side[i].own.lo,
-                                   .col_theta = both_ends ? col->theta : NULL,
+                                   .col_theta = both_ends                ? col->theta
+                                                : step->args.plan.mutual ? before
+                                                                         : NULL,
+                                   .mutual = step->args.plan.mutual,
                                    .row_group = own->group + first,
                                    .col_group = col->group};
         QUEUE(step, gf_cuda_mark(&y.pass[i], &m, stream_of(step)));
@@ -391,6 +416,7 @@ static glofnd_status row_losses(const cuda_step *step) {
         QUEUE(step, gf_cuda_move(sum.pass, plan->sides, &moving, stream_of(step)));
     } else {
         if (moves_lambda(plan)) TRY(update_lambda(step));
+        if (plan->mutual && !plan->one_rank) TRY(gather_thresholds(step));
         if (plan->marked) TRY(mark_pairs(step, 0));
         QUEUE(step, gf_cuda_stats(sum.pass, plan->sides, stream_of(step)));
     }

@@ -128,9 +128,10 @@ typedef struct gf_gradient_pass {
 
 typedef struct gf_marking {               /* beside the gf_pass that makes S */
     const float *row_theta;               /* [rows] */
-    const float *col_theta;               /* [columns]; NULL: marks_col is not wanted */
+    const float *col_theta;               /* [columns]; NULL: marks_col is not wanted, nor is mutual */
+    int mutual;                           /* both ends of a pair have the larger one of their thresholds */
     const int32_t *row_group, *col_group; /* per row and column; negative: none */
-    uint32_t *marks, *marks_col;          /* out, as gf_grad_in */
+    uint32_t *marks, *marks_col;          /* out, as gf_grad_in; NULL: not wanted */
     int64_t marks_ld;
 } gf_marking;
 

@@ -61,11 +61,12 @@ gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q) {
     const int64_t candidates = GF_MAX(s.candidates[0], s.candidates[1]);
     s.negatives = (cols - 1) * per_sample + candidates;
     s.tile = s.all <= 1024 ? 64 : 128;
-    s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
+    s.learns = gf_learns_thresholds(o);
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     s.support = GF_MAX(1, o->fnc_support);
-    s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
-    s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
+    s.mutual = o->detector == GLOFND_DETECT_MUTUAL;
+    s.bank = o->similarity == GLOFND_SIMILARITY_BANK && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
+    s.marks = s.bank || s.mutual;
     s.components = o->detector == GLOFND_DETECT_COMPONENTS;
     s.neighbours = s.bank ? o->neighbours : 0;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
@@ -150,6 +151,7 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int i, int64_
         TAKE(at, rounded->col, gf_pad(rows) * ((dim + 1) / 2));
         TAKE(at, rounded->step, gf_pad(rows) + SLACK), TAKE(at, rounded->lost, gf_pad(rows) + SLACK);
     }
+    TAKE(at, side->theta, s->mutual ? s->all : 0);
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
 
@@ -178,6 +180,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     lay_near(&at, &ws->near, s);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
+    TAKE(&at, ws->theta_sum, s->mutual ? s->all : 0);
     TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
     TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
     TAKE(&at, ws->key_row, s->rows);

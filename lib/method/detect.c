@@ -277,6 +277,8 @@ static void mask_all(const glofnd_store *s, const buffers *x, uint8_t *keep, int
 
 static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, buffers *x) {
     TRY(enter(c, s, q, x));
+    FAIL_IF(&c->err, c->o.detector == GLOFND_DETECT_MUTUAL, GLOFND_E_UNSUPPORTED,
+            "detector mutual needs the thresholds of the columns, which sims does not name: call glofnd_step");
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it holds [views][rows][cols] bytes");
     if (c->device) {
         /* Makes the results on the host and copies them to the device. */

@@ -17,7 +17,7 @@ static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", 
 static const char *const detectors[] = {"none",       "glofnd",   "single",
                                         "fnc",        "oracle",   "groups",
                                         "components", "positive", "positive-relative",
-                                        NULL};
+                                        "mutual",     NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
@@ -118,7 +118,7 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
     const int official = o->compat == GLOFND_COMPAT_OFFICIAL, bank = o->similarity == GLOFND_SIMILARITY_BANK;
     const int views = o->pairing == GLOFND_PAIRING_VIEWS, ring = o->learner == GLOFND_LEARN_RING;
     const int fnc = o->detector == GLOFND_DETECT_FNC, scored = fnc && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    const int compares = fnc || o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
+    const int compares = fnc || gf_learns_thresholds(o);
     const int shares = o->detector == GLOFND_DETECT_SINGLE || o->lambda_warmup > 0;
     const struct {
         int holds;
@@ -140,15 +140,14 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
          "compat: the authors' code has no loss fastclip or isogclr for two views, and no fnc_rule topk or threshold; set compat "
          "to "
          "paper"},
-        {bank && (scored || gf_flags_by_positive(o)),
-         "similarity: bank works with detector glofnd, single, and fnc with fnc_rule quantile; set similarity to embedding, or "
-         "another detector"},
+        {bank && (scored || gf_flags_by_positive(o)), "similarity: bank works with detector glofnd, mutual, single, and fnc with "
+                                                      "fnc_rule quantile; set similarity to embedding, or "
+                                                      "another detector"},
         {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
                                                "topk or threshold, or fnc_support to 0"},
-        {o->directions == GLOFND_DIRECTIONS_FORWARD && (views || official || bank),
-         "directions: forward is for pairing image-text, compat paper and similarity embedding; set directions to both, or "
-         "change "
-         "these"},
+        {o->directions == GLOFND_DIRECTIONS_FORWARD && (views || official || bank || o->detector == GLOFND_DETECT_MUTUAL),
+         "directions: forward is for pairing image-text, compat paper, similarity embedding, and a detector other than mutual; set "
+         "directions to both, or change these"},
         {o->neighbours > 0 && !(bank && compares && views),
          "neighbours: they are found by averages of two views; set similarity to bank, pairing to views, and detector to glofnd, "
          "single or fnc; or neighbours to 0"},

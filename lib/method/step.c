@@ -4,7 +4,7 @@
  *     gf_step_begin      unit embeddings, of candidates too; the plan: what the options mean for this batch in this epoch
  *     open_state         the anchors' state, from the store
  *     open_thresholds    lambda of every row as it is, or as a quantile sets it; the window in which a learner will move it
- *     mark_by_averages   similarity BANK: lambda is updated and pairs are marked before the sums
+ *     mark_pairs         similarity BANK, detector MUTUAL: lambda is updated and pairs are marked before the sums
  *     sum_kept           sums of exp(S/tau) over the pairs that are not flagged, and counts above lambda
  *     update_lambda      equation "update lambda_i" (formulas/lambda.h)
  *     rescue_rows        a row whose negatives are all flagged keeps the least similar one
@@ -43,7 +43,7 @@ static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
 
 static glofnd_status open_state(gf_step *step, glofnd_store *store);
 static glofnd_status open_thresholds(gf_step *step);
-static glofnd_status mark_by_averages(gf_step *step);
+static glofnd_status mark_pairs(gf_step *step);
 static void sum_kept(gf_step *step);
 static glofnd_status update_lambda(gf_step *step);
 static void rescue_rows(gf_step *step);
@@ -162,10 +162,11 @@ static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, co
         err, q->candidates[0].n > 0 && gf_anchored(o) < gf_sides(o), GLOFND_E_ARGUMENT,
         "batch.negatives_a is given; with directions forward the rows of b are no anchors, and all candidates are negatives_b");
     const int fnc_scores = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL ? "compat official"
-                       : gf_options_mark(o)                ? "similarity bank"
-                       : fnc_scores                        ? "fnc_rule topk and threshold"
-                                                           : NULL;
+    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL   ? "compat official"
+                       : gf_options_mark(o)                  ? "similarity bank"
+                       : fnc_scores                          ? "fnc_rule topk and threshold"
+                       : o->detector == GLOFND_DETECT_MUTUAL ? "detector mutual: they have no threshold of their own"
+                                                             : NULL;
     FAIL_IF(err, given && with, GLOFND_E_UNSUPPORTED, "candidates (batch.negatives_a, negatives_b) do not go with %s", with);
     return GLOFND_OK;
 }
@@ -250,8 +251,7 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     /* The store, or the rows in its place, fits the options and the batch. */
     const glofnd_store *s = given->store;
     const int sides = plan.sides;
-    const int ring =
-        o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    const int ring = o->learner == GLOFND_LEARN_RING && gf_learns_thresholds(o);
     FAIL_IF(err, !s && !ctx->state_at, GLOFND_E_ARGUMENT, "store is NULL");
     FAIL_IF(err, s && s->spec.keyed && q->slot, GLOFND_E_ARGUMENT,
             "own.slot: the rows of a store of keys belong to keys; leave it NULL, batch.id finds them");
@@ -271,10 +271,12 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)spec.bank_dim);
     const int shares =
-        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
+        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (gf_learns_thresholds(o) && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
+    FAIL_IF(err, plan.mutual && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
+            "detector mutual: several ranks exchange thresholds: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, !ctx->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !ctx->reduce,
             GLOFND_E_ARGUMENT,
             "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
@@ -307,7 +309,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.authors_ranks =
         p.official && !p.one_rank && p.sides == 2 && (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
     /* who flags, and since when */
-    p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    p.learned = on && gf_learns_thresholds(o);
+    p.mutual = on && o->detector == GLOFND_DETECT_MUTUAL;
     p.positive = gf_flags_by_positive(o);
     p.thresholds = p.learned || p.positive || (on && o->detector == GLOFND_DETECT_FNC);
     p.topk = on && o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
@@ -316,10 +319,9 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
-    p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
-             (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
+    p.bank = o->similarity == GLOFND_SIMILARITY_BANK && (gf_learns_thresholds(o) || o->detector == GLOFND_DETECT_FNC);
     p.copies = p.bank ? p.per_sample : 1;
-    p.marked = p.bank && p.thresholds;
+    p.marked = (p.bank && p.thresholds) || p.mutual;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
     /* what the passes have to do for it */
@@ -577,7 +579,7 @@ static glofnd_status losses_of_rows(gf_step *step, gf_link *links) {
     if (step->plan.bank) gf_averages_make(step);
     if (step->plan.neighbours) TRY(gf_neighbours_find(step));
     TRY(open_thresholds(step));
-    if (step->plan.marked) TRY(mark_by_averages(step));
+    if (step->plan.marked) TRY(mark_pairs(step));
     sum_kept(step);
     if (step->plan.learned && step->plan.updating && !step->plan.marked) TRY(update_lambda(step));
     rescue_rows(step);
@@ -747,6 +749,7 @@ static gf_pass judged_pairs(const gf_step *step, int i) {
     gf_pass pairs = pairs_of(step, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     pairs.q0 = step->batch->row0 * step->plan.per_sample;
     pairs.flags = 0;
+    if (step->plan.keyed) pairs.row_key = step->ws->key + pairs.q0, pairs.col_key = step->ws->key;
     return pairs;
 }
 
@@ -963,9 +966,24 @@ static glofnd_status update_lambda(gf_step *step) {
     return GLOFND_OK;
 }
 
-/* Similarities of averages decide: they are counted in a pass of their own, lambda is updated, and the flagged pairs become bits,
- * [own rows x all columns / 8] bytes, that the sums and the gradient read. */
-static glofnd_status mark_by_averages(gf_step *step) {
+/* MUTUAL: thresholds of all rows. Those of other ranks come by a sum in which all others are zeros. */
+static glofnd_status gather_thresholds(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    const int64_t first = step->batch->row0 * p->per_sample;
+    double *sum = step->ws->theta_sum;
+    for (int i = 0; i < p->sides; i++) {
+        const gf_side *side = &step->ws->side[i];
+        for (int64_t r = 0; r < p->all; r++) sum[r] = 0.0;
+        for (int64_t r = 0; r < p->own; r++) sum[first + r] = (double)side->limits.lo[r];
+        if (!p->one_rank) TRY(gf_step_sum_ranks(step, sum, (int)p->all));
+        for (int64_t r = 0; r < p->all; r++) side->theta[r] = (float)sum[r];
+    }
+    return GLOFND_OK;
+}
+
+/* Similarities of averages decide, or thresholds of both ends: similarities are counted in a pass of their own, lambda is updated,
+ * and the flagged pairs become bits, [own rows x all columns / 8] bytes, that the sums and the gradient read. */
+static glofnd_status mark_pairs(gf_step *step) {
     int complete;
     if (step->plan.learned && step->plan.updating) {
         for (int i = 0; i < step->plan.sides; i++) {
@@ -974,10 +992,13 @@ static glofnd_status mark_by_averages(gf_step *step) {
         }
         TRY(move_lambdas(step, &complete));
     }
+    if (step->plan.mutual) TRY(gather_thresholds(step));
     for (int i = 0; i < step->plan.sides; i++) {
         const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
         const gf_pass pairs = judged_pairs(step, i);
         const gf_marking m = {.row_theta = side->limits.lo,
+                              .col_theta = step->plan.mutual ? other->theta : NULL,
+                              .mutual = step->plan.mutual,
                               .row_group = side->limits.group,
                               .col_group = other->weights.group,
                               .marks = side->limits.marks,
@@ -1217,6 +1238,7 @@ static void read_links(gf_step *step, const gf_link *links) {
         const gf_pass pairs = judged_pairs(step, i);
         const gf_marking m = {.row_theta = row->theta + first,
                               .col_theta = col->theta,
+                              .mutual = step->plan.mutual,
                               .row_group = row->group + first,
                               .col_group = col->group,
                               .marks = row->marks,

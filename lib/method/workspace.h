@@ -27,6 +27,7 @@ typedef struct gf_side {
     gf_rounded rounded;         /* rows from whose products the candidates of the lists come; row NULL: from those of z */
     gf_lists lists;             /* [own] from which it is selected; where lambda is learned, in the memory of sums.window */
     int64_t *row_id;            /* [own] anchor ids, for the ring */
+    float *theta;               /* [all] thresholds before the sums, if those of columns decide, too */
     glofnd_anchor *state;       /* [rows] of the own anchors */
     glofnd_anchor *fresh_state; /* [rows] to be written back */
     uint8_t *open;              /* [rows] lambda is updated after the sums */
@@ -67,6 +68,7 @@ typedef struct gf_workspace {
     gf_near near;
     gf_link *links; /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
+    double *theta_sum; /* [all] thresholds to be summed over ranks */
     /* Keys: rows and candidates of one key >= 0 are of one anchor. A key is the position of the anchor's first sample. */
     int32_t *key;       /* [all], of both sides */
     int32_t *key_table; /* [2 cols] position + 1, at a place that its id gives; 0: free */

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 Loss = Literal["sogclr", "simclr", "fastclip", "isogclr", "clip"]
 Pairing = Literal["views", "image-text"]
-Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative"]
+Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative", "mutual"]
 Action = Literal["drop", "attract", "weight"]
 LambdaInit = Literal["one", "quantile", "auto"]
 

@@ -50,7 +50,7 @@ class Watch:
     def _first_epoch(self, core: Any) -> float:
         """Epoch from which a sample that came before has been visited twice; inf: its visits are not counted."""
         options = core.engine.options
-        if options.detector != "glofnd" or options.learner == "ring" or float(options.alpha) <= 0.0:
+        if options.detector not in ("glofnd", "mutual") or options.learner == "ring" or float(options.alpha) <= 0.0:
             return float("inf")
         return int(options.update_epoch) + int(options.lambda_warmup) + NEW_EPOCHS - 1
 

@@ -116,7 +116,7 @@ class GloFNDLoss(nn.Module):
                  glofnd.keys() makes of texts, and the state grows with the keys that come
     loss         "sogclr", "simclr", "fastclip", "isogclr"; "clip" is "simclr" with pairing="image-text"
     pairing      an embedding and its partner are two "views" of an image, or "image-text"
-    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"; "positive": more similar than
+    detector     "glofnd" (a threshold per sample), "mutual" (above the thresholds of both samples of a pair), "single", "fnc", "oracle" (labels), "groups", "none"; "positive": more similar than
                  the own positive plus `margin` (0.1); "positive-relative": plus margin times it
     action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
     alpha        share of negatives to flag

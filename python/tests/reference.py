@@ -107,7 +107,7 @@ class Reference:
 
     def learn(self, z, ids, epoch):
         o = self.o
-        if o["detector"] not in ("glofnd", "single") or epoch < o["update_epoch"]:
+        if o["detector"] not in ("glofnd", "mutual", "single") or epoch < o["update_epoch"]:
             return
         for side in range(self.sides):
             by_sample = {}
@@ -146,6 +146,11 @@ class Reference:
         elif o["detector"] == "fnc":
             order = sorted(range(len(sims)), key=lambda c: (-sims[c].item(), c))
             flags[order[:math.ceil(o["alpha"] * len(sims))]] = True
+        elif o["detector"] == "mutual":
+            other = self.state[side if self.two_views else 1 - side]
+            least = torch.tensor([max(self.state[side][ids[sample]]["lambda"], other[ids[int(c)]]["lambda"]) for c in columns],
+                                 dtype=sims.dtype)
+            flags |= (sims > least) & (least < 1)
         elif o["detector"] == "positive":
             flags |= sims > positive + o["margin"]
         elif o["detector"] == "positive-relative":

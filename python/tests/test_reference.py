@@ -15,7 +15,7 @@ from .reference import Reference
 
 SAMPLES, BATCH, DIM, STEPS = 14, 9, 6, 4
 LOSSES = tuple(itertools.product(("sogclr", "simclr", "fastclip", "isogclr"), ("views", "image-text")))
-DETECTORS = ("none", "glofnd", "single", "fnc", "oracle", "groups", "positive", "positive-relative")
+DETECTORS = ("none", "glofnd", "single", "fnc", "oracle", "groups", "positive", "positive-relative", "mutual")
 ACTIONS = ("drop", "attract", "weight")
 LEARNERS = ("adam", "sgd", "adam-official", "ring")
 TOLERANCE = 2e-5  # of the largest value, as for the golden cases
@@ -40,7 +40,7 @@ class AllCombinations(unittest.TestCase):
     def test_values_gradients_and_state(self):
         tried, refused = 0, 0
         for number, ((loss, pairing), detector, action) in enumerate(itertools.product(LOSSES, DETECTORS, ACTIONS)):
-            for learner in LEARNERS if detector in ("glofnd", "single") else ("adam",):
+            for learner in LEARNERS if detector in ("glofnd", "mutual", "single") else ("adam",):
                 options = {"loss": loss, "pairing": pairing, "detector": detector, "action": action, "learner": learner, "alpha": 0.2,
                            "tau": 0.25, "lambda_lr": 0.2, "gamma": 0.7, "margin": -0.05,
                            "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
@@ -53,7 +53,7 @@ class AllCombinations(unittest.TestCase):
                         continue
                     self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
                     tried += 1
-        self.assertEqual((tried, refused), (312, 24))
+        self.assertEqual((tried, refused), (408, 24))
 
     def test_top_k_and_late_flags(self):
         late = {"mask_epoch": 2, "update_epoch": 1, "lambda_lr": 0.4}
@@ -101,7 +101,7 @@ class AllCombinations(unittest.TestCase):
         state = criterion.state_dict()
         for side in range(reference.sides):
             rows = reference.state[side]
-            if detector == "glofnd":
+            if detector in ("glofnd", "mutual"):
                 self.assertLess(relative(state["lambda"][side], [row["lambda"] for row in rows]), TOLERANCE)
                 self.assertEqual(state["clock"][side].tolist(), [row["clock"] for row in rows])
             if detector == "single":

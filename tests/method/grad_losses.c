@@ -91,6 +91,15 @@ TEST(objective_has_this_gradient_with_thresholds_of_positives) {
     }
 }
 
+TEST(objective_has_this_gradient_with_thresholds_of_both_ends) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        scene s = small_scene("mutual", loss, (glofnd_action)(loss % 3), 1, GLOFND_COMPAT_PAPER);
+        s.o.detector = GLOFND_DETECT_MUTUAL;
+        check_scene(&s, ref_objective);
+        check_scene_against_reference(&s);
+    }
+}
+
 TEST(surrogate_has_this_gradient) {
     for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         if (loss == LOSS_SIMCLR || loss == LOSS_CLIP) continue; /* no u: nothing to freeze */

@@ -58,6 +58,39 @@ TEST(averages_are_kept_without_detector) {
     }
 }
 
+/* Above the thresholds of both ends, by similarities of averages and of embeddings, with every learner. */
+TEST(mutual_agrees) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
+        for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
+            for (int bank = 0; bank < 2; bank++) {
+                scene s = make(loss, GLOFND_DETECT_GLOFND);
+                s.o.detector = GLOFND_DETECT_MUTUAL;
+                s.o.similarity = bank ? GLOFND_SIMILARITY_BANK : GLOFND_SIMILARITY_EMBEDDING;
+                s.o.learner = learner, s.o.ring_rows = 64;
+                s.o.action = (glofnd_action)((loss + learner) % 3);
+                s.o.lambda_warmup = learner == GLOFND_LEARN_SGD;
+                s.with_groups = (loss + bank) % 2;
+                check_scene_against_reference(&s);
+                if (learner == GLOFND_LEARN_ADAM) s.batch = 20, s.anchors = 27, check_ranks(&s, 1 + loss % MAX_RANKS);
+            }
+}
+
+TEST(ranks_of_mutual_thresholds_need_a_sum) {
+    if (getenv("GLOFND_TEST_DEVICE")) return;
+    scene s = make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    s.o.detector = GLOFND_DETECT_MUTUAL, s.o.similarity = GLOFND_SIMILARITY_EMBEDDING;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    const glofnd_own_rows own = {.size = sizeof own, .rows = s.batch - 1};
+    assert_int_equal(glofnd_step_rows(w.ctx, w.store, &b.q, &own, out.links, NULL), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "detector mutual"));
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
 TEST(shapes_agree) {
     for (int64_t batch = 2; batch <= 70; batch += batch < 6 ? 1 : 9)
         for (int loss = LOSS_SOGCLR; loss <= LOSS_CLIP; loss++) {

@@ -45,10 +45,10 @@ TEST(the_table_covers_the_whole_struct) {
 }
 
 TEST(every_name_is_read) {
-    static const char *const names[][10] = {{"pairing", "views", "image-text"},
+    static const char *const names[][12] = {{"pairing", "views", "image-text"},
                                             {"loss", "sogclr", "simclr", "fastclip", "isogclr"},
                                             {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components",
-                                             "positive", "positive-relative"},
+                                             "positive", "positive-relative", "mutual"},
                                             {"action", "drop", "attract", "weight"},
                                             {"learner", "adam", "sgd", "adam-official", "ring"},
                                             {"lambda_init", "one", "quantile"},
@@ -57,7 +57,7 @@ TEST(every_name_is_read) {
                                             {"device", "cpu", "cuda"},
                                             {"math", "auto", "exact", "bf16", "split"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        for (int k = 1; k < 10 && names[i][k]; k++) {
+        for (int k = 1; k < 12 && names[i][k]; k++) {
             glofnd_options o = defaults();
             assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
             const int got[] = {(int)o.pairing,     (int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner,

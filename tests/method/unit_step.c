@@ -39,6 +39,8 @@ static const detector_case DETECTOR[] = {
     {"none+groups", GLOFND_DETECT_NONE, GLOFND_FNC_QUANTILE, 1, 0},
     {"glofnd+groups", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, 1, 0},
     {"fnc-topk+groups", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, 1, 0},
+    {"mutual", GLOFND_DETECT_MUTUAL, GLOFND_FNC_QUANTILE, 0, 0},
+    {"mutual+groups", GLOFND_DETECT_MUTUAL, GLOFND_FNC_QUANTILE, 1, 0},
     {"positive", GLOFND_DETECT_POSITIVE, GLOFND_FNC_QUANTILE, 0, 0},
     {"positive-relative", GLOFND_DETECT_POSITIVE_RELATIVE, GLOFND_FNC_QUANTILE, 0, 0},
     {"positive+groups", GLOFND_DETECT_POSITIVE, GLOFND_FNC_QUANTILE, 1, 0},

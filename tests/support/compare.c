@@ -155,7 +155,7 @@ static void expect_quality(const scene *s, int step, const glofnd_batch *q, cons
 
 static void expect_stats(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
     const glofnd_stats *t = &out->stats;
-    const int learned = s->o.detector == GLOFND_DETECT_GLOFND || s->o.detector == GLOFND_DETECT_SINGLE;
+    const int learned = gf_learns_thresholds(&s->o);
     const int has_u = losses_of(&s->o) != LOSS_SIMCLR && losses_of(&s->o) != LOSS_CLIP;
     const int quantile = (q->want & GLOFND_WANT_QUANTILE) && q->epoch >= s->o.update_epoch;
     const double k = sharpest(r);

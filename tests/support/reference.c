@@ -262,6 +262,15 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
         if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
         else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
         break;
+    case GLOFND_DETECT_MUTUAL:
+        for (int64_t col = 0; col < r->rows && !off; col++) {
+            const double s = r->judged[row * r->cols + col];
+            if (!ref_is_negative(r, row, col)) continue;
+            r->would[row * r->cols + col] = s > r->theta[row] && s > r->theta[col];
+            note_margin(r, s, r->theta[row]);
+            note_margin(r, s, r->theta[col]);
+        }
+        break;
     case GLOFND_DETECT_POSITIVE:
     case GLOFND_DETECT_POSITIVE_RELATIVE: {
         const double own = r->sim[row * r->cols + (row ^ 1)];

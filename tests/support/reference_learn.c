@@ -116,7 +116,8 @@ void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r) {
 /* ---- entry ---- */
 
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
-    const int learned = (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE) && o->alpha > 0;
+    const int per_anchor = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_MUTUAL;
+    const int learned = (per_anchor || o->detector == GLOFND_DETECT_SINGLE) && o->alpha > 0;
     const int update = learned && q->epoch >= o->update_epoch;
     const int warm_up = q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup;
     const int shared = o->detector == GLOFND_DETECT_SINGLE || warm_up;

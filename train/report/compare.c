@@ -60,7 +60,7 @@ static const gf_config *first_of(const gf_comparison *c, int group) {
 static int is_idle_key(const gf_config *c, int i) {
     int in_method;
     const gf_option *o = gf_config_option(i, &in_method);
-    if (c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE) return 0;
+    if (gf_learns_thresholds(&c->method)) return 0;
     return strcmp(o->group, "ring") == 0 || strcmp(o->key, "learner") == 0 || strncmp(o->key, "lambda_", 7) == 0;
 }
 

@@ -122,9 +122,7 @@ gf_mean_std gf_group_last(const gf_report *r, int group, gf_run_field field) { r
 
 /* ----- configuration ----- */
 
-int gf_learns_lambda(const gf_run_log *r) {
-    return r->config.method.detector == GLOFND_DETECT_GLOFND || r->config.method.detector == GLOFND_DETECT_SINGLE;
-}
+int gf_learns_lambda(const gf_run_log *r) { return gf_learns_thresholds(&r->config.method); }
 
 int gf_is_labelled(const gf_report *r) {
     for (int i = 0; i < r->count; i++)

@@ -575,9 +575,7 @@ int gf_config_learns_tau(const gf_config *c) {
 
 int gf_config_individual_tau(const gf_config *c) { return c->method.loss == GLOFND_LOSS_ISOGCLR; }
 
-int gf_config_learns_lambda(const gf_config *c) {
-    return c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE;
-}
+int gf_config_learns_lambda(const gf_config *c) { return gf_learns_thresholds(&c->method); }
 
 int gf_config_clusters(const gf_config *c) {
     return c->method.detector == GLOFND_DETECT_GROUPS && strcmp(c->groups, "kmeans") == 0;

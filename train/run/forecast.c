@@ -10,7 +10,7 @@ static double expected_lambda(const gf_config *c) {
     return c->task == GF_TASK_CLIP ? GF_EXPECTED_LAMBDA_CLIP : GF_EXPECTED_LAMBDA_VIEWS;
 }
 
-static int learns(const glofnd_options *o) { return o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE; }
+static int learns(const glofnd_options *o) { return gf_learns_thresholds(o); }
 
 /* A shared lambda moves in every step, that of an anchor once in an epoch. */
 static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
@@ -99,8 +99,9 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
                      o->margin < 0.0 ? "minus" : "plus", fabs(o->margin),
                      o->detector == GLOFND_DETECT_POSITIVE_RELATIVE ? " times it" : "", (int)x.from + 1, (int)c->epochs);
         else
-            snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
-                     100.0 * (fnc ? first / negatives : o->alpha), (int)x.from + 1, (int)c->epochs, lambda);
+            snprintf(line, bytes, "flags: %s %.3g%% of the negatives are expected from epoch %d of %d on%s",
+                     o->detector == GLOFND_DETECT_MUTUAL ? "at most" : "about", 100.0 * (fnc ? first / negatives : o->alpha),
+                     (int)x.from + 1, (int)c->epochs, lambda);
     }
 }
 
@@ -111,8 +112,7 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
 const char *gf_idle_option(const gf_config *c, int k) {
     const glofnd_options *o = &c->method;
     const int bank = o->similarity == GLOFND_SIMILARITY_BANK, flags = o->detector != GLOFND_DETECT_NONE;
-    const int thresholds =
-        o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC;
+    const int thresholds = learns(o) || o->detector == GLOFND_DETECT_FNC;
     const struct {
         int idle;
         const char *text;

@@ -21,8 +21,10 @@ static __global__ void __launch_bounds__(THREADS) mark(const mark_args a) {
     const float v = c < a.cols ? a.s[static_cast<int64_t>(blockIdx.y) * a.cols + c] : CUDART_NAN_F;
     if (v == v) {
         const bool one_group = a.m.row_group[r] >= 0 && a.m.row_group[r] == a.m.col_group[c];
-        by_row = one_group || v > a.m.row_theta[r];
-        if (a.m.col_theta) by_col = one_group || v > a.m.col_theta[c];
+        by_row = v > a.m.row_theta[r];
+        by_col = a.m.col_theta && v > a.m.col_theta[c];
+        if (a.m.mutual) by_row = by_col = by_row && by_col;
+        by_row |= one_group, by_col |= one_group;
     }
     const unsigned row_word = __ballot_sync(0xffffffffu, by_row), col_word = __ballot_sync(0xffffffffu, by_col);
     if (threadIdx.x % 32 || c >= a.cols) return;

@@ -71,6 +71,7 @@ typedef struct gf_shape {
     int64_t rounds;        /* candidates of selections come from products of integers */
     int64_t support;       /* FNC TOPK, THRESHOLD: support vectors per sample */
     int64_t marks;         /* the same: bits of flagged pairs, gf_pad(all) per own row */
+    int64_t mutual;        /* the same: thresholds of all rows before the sums */
     int64_t bank;          /* the same: averages of all rows */
     int64_t components;    /* device: memory for the groups of gf_batch_components */
     int64_t neighbours;    /* the same: nearest samples per anchor */
@@ -98,6 +99,7 @@ typedef struct gf_plan {
     int learned;       /* thresholds come from the learner */
     int positive;      /* thresholds come from the positives */
     int thresholds;    /* the detector compares with a threshold at all (learned, of FNC, of the positives) */
+    int mutual;        /* a pair is flagged if it is above the thresholds of both ends */
     int topk;          /* FNC TOPK, or THRESHOLD in its form: scores of the anchor's support decide */
     int groups;        /* pairs of one group are flagged */
     int updating;      /* the learner moves in this epoch */

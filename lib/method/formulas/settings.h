@@ -34,6 +34,7 @@ enum { GLOFND_LOSS_SOGCLR = 0, GLOFND_LOSS_SIMCLR = 1, GLOFND_LOSS_FASTCLIP = 2,
  *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental)
  *   POSITIVE           S > S_pos + margin, S_pos the similarity of the row's own positive; nothing is learned
  *   POSITIVE_RELATIVE  S > S_pos + margin |S_pos|
+ *   MUTUAL   S > lambda of both ends of the pair, learned per anchor as with GLOFND
  * If batch.group is given, pairs of one group are flagged too, with every detector that does not flag by label. */
 typedef int32_t glofnd_detector;
 enum {
@@ -45,7 +46,8 @@ enum {
     GLOFND_DETECT_GROUPS = 5,
     GLOFND_DETECT_COMPONENTS = 6, /* experimental */
     GLOFND_DETECT_POSITIVE = 7,
-    GLOFND_DETECT_POSITIVE_RELATIVE = 8
+    GLOFND_DETECT_POSITIVE_RELATIVE = 8,
+    GLOFND_DETECT_MUTUAL = 9
 };
 
 /* The treatment of a flagged pair.
@@ -149,6 +151,11 @@ static inline int gf_sides(const glofnd_options *o) { return o->pairing == GLOFN
 
 /* Sides whose rows are anchors, with a loss, a threshold and a moving average: from the first one on. */
 static inline int gf_anchored(const glofnd_options *o) { return o->directions == GLOFND_DIRECTIONS_FORWARD ? 1 : gf_sides(o); }
+
+/* Thresholds are learned. */
+static inline int gf_learns_thresholds(const glofnd_options *o) {
+    return o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_MUTUAL;
+}
 
 /* Labels or groups flag, not similarities. */
 static inline int gf_flags_by_group(const glofnd_options *o) {
