@@ -146,7 +146,8 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
         {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
                                                "topk or threshold, or fnc_support to 0"},
         {o->directions == GLOFND_DIRECTIONS_FORWARD && (views || official || bank || o->detector == GLOFND_DETECT_MUTUAL),
-         "directions: forward is for pairing image-text, compat paper, similarity embedding, and a detector other than mutual; set "
+         "directions: forward is for pairing image-text, compat paper, similarity embedding, and a detector other than mutual; "
+         "set "
          "directions to both, or change these"},
         {o->neighbours > 0 && !(bank && compares && views),
          "neighbours: they are found by averages of two views; set similarity to bank, pairing to views, and detector to glofnd, "

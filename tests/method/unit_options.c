@@ -206,12 +206,13 @@ TEST(check_refuses_combinations) {
         o.detector = relative ? GLOFND_DETECT_POSITIVE_RELATIVE : GLOFND_DETECT_POSITIVE;
         expect_refused(&o, "similarity: bank works with detector");
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         o = defaults();
         o.directions = GLOFND_DIRECTIONS_FORWARD;
         if (i > 0) o.pairing = GLOFND_PAIRING_IMAGE_TEXT;
         if (i == 1) o.compat = GLOFND_COMPAT_OFFICIAL;
         if (i == 2) o.similarity = GLOFND_SIMILARITY_BANK;
+        if (i == 3) o.detector = GLOFND_DETECT_MUTUAL;
         expect_refused(&o, "directions: forward is for pairing image-text");
     }
 }
