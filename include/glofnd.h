@@ -219,11 +219,12 @@ GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_sto
 /* A store of keys: ids of every call are keys. A key that a step or glofnd_anchors_put() sees first gets the next row; where rows
  * run out, that call doubles their number, which allocates (disk space for a working file): E_MEMORY or E_IO change nothing. A key
  * without a row reads as never seen. Results do not depend on the order of keys, and equal states save to equal files, whatever
- * the order they came in. Costs, beside the state: 8 bytes for the key, and 11 to 23 bytes in a table; a table of a working file
+ * the order they came in. Costs on the CPU, beside the state: 8 bytes for the key, and 11 to 23 bytes in a table; a table of a working file
  * is an unnamed file beside it, made anew from the keys whenever the store is opened. Not for: own.slot, option neighbours. */
 
-/* Makes room for `keys` keys in all: no step allocates before there are more of them. E_ARGUMENT for a store of positions. CUDA:
- * waits; needed before a step is captured into a graph, since a store in a graph cannot grow: E_MEMORY then. */
+/* Makes room for `keys` keys in all: no step allocates before there are more of them; on a GPU, before fewer than a batch of places
+ * are left. E_ARGUMENT for a store of positions. CUDA: waits; needed before a step is captured into a graph, since a store in a
+ * graph cannot grow: E_MEMORY then. */
 GLOFND_API glofnd_status glofnd_store_reserve(glofnd_ctx *c, glofnd_store *s, int64_t keys);
 /* keys [capacity]: the keys of all anchors that have state, ascending; NULL: only *count = how many there are. */
 GLOFND_API glofnd_status glofnd_store_keys(glofnd_ctx *c, const glofnd_store *s, int64_t *keys, int64_t capacity, int64_t *count);

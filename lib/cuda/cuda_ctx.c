@@ -162,6 +162,7 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
     TAKE(&at, d->near.parts, GF_NEIGHBOURS_MAX * lists), TAKE(&at, d->near.list, s->neighbours * cols);
     TAKE(&at, d->near.pull, rows * s->dim), TAKE(&at, d->near.dot, rows), TAKE(&at, d->near.found, rows);
     TAKE(&at, d->links, 2 * s->cols);
+    TAKE(&at, d->places, s->rows);
     for (int i = 0; i < s->sides; i++) {
         TAKE(&at, d->nearest.value[i], s->components ? s->all : 0);
         TAKE(&at, d->nearest.column[i], s->components ? s->all : 0);
@@ -198,14 +199,14 @@ static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
 }
 
 /* 1: work queued on the stream becomes part of a graph, so that nothing can be waited for or allocated. */
-static int is_capturing(const gf_device_ctx *d) {
+int gf_cuda_is_capturing(const gf_device_ctx *d) {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     return cudaStreamIsCapturing(d->stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
 }
 
 static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, size_t bytes) {
     FAIL_IF(
-        err, is_capturing(d), GLOFND_E_UNSUPPORTED,
+        err, gf_cuda_is_capturing(d), GLOFND_E_UNSUPPORTED,
         "the stream is being captured, and the workspace is too small: run a step of %lld rows against %lld of dimension %lld "
         "before, or reserve it",
         (long long)s->rows, (long long)s->cols, (long long)s->dim);
@@ -229,7 +230,7 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, si
 /* Arrays of any layout stay clear of the tables of any other, so that captured graphs of both can be replayed in turns. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math) {
     TRY(gf_cuda_check_current(err, d));
-    if (!d->captured && is_capturing(d)) d->captured = 1;
+    if (!d->captured && gf_cuda_is_capturing(d)) d->captured = 1;
     if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
     gf_device_ctx plan = *d;
     const size_t arrays = lay_workspace(&plan, shape, math, NULL), table = table_bytes(shape);
@@ -288,6 +289,8 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
             e & 1 ? "b" : "a", (long long)(e >> 1));
     FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
             s & 1 ? "b" : "a", (long long)(s >> 1));
+    FAIL_IF(err, i == GF_CUDA_NO_ROOM, GLOFND_E_MEMORY,
+            "the store has no room for the keys of the batch, and a graph holds it: glofnd_store_reserve() before the capture");
     FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "batch.id[%lld], or the slot given for it, %s", (long long)(i >> 1),
             i & 1 ? "occurs twice; all must differ" : "is outside the store");
     FAIL_IF(err, r != GF_CUDA_FINE, r & 1 ? GLOFND_E_ARGUMENT : GLOFND_E_NUMERIC,
@@ -297,7 +300,7 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
 }
 
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
-    FAIL_IF(err, is_capturing(d), GLOFND_E_UNSUPPORTED,
+    FAIL_IF(err, gf_cuda_is_capturing(d), GLOFND_E_UNSUPPORTED,
             "the stream is being captured: statistics, and the failure of an earlier step, can be read afterwards only");
     CUDA_TRY(err, cudaMemcpyAsync(d->host, d->control, sizeof *d->host, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));

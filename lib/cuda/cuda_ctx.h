@@ -15,8 +15,9 @@ extern "C" {
 
 /* ---------- The context ---------- */
 
-#define GF_ROW_FIELDS 12       /* leading fields of gf_totals: sums over the rows of the first half */
-#define GF_CUDA_FINE INT64_MAX /* no failure */
+#define GF_ROW_FIELDS 12                /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_CUDA_FINE INT64_MAX          /* no failure */
+#define GF_CUDA_NO_ROOM (INT64_MAX - 1) /* as bad_id: the keys of the batch do not fit into the store */
 
 /* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
 typedef struct gf_cuda_control {
@@ -25,6 +26,7 @@ typedef struct gf_cuda_control {
     int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
     int64_t bad_row;       /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
     int32_t starts[2];     /* per side: some anchor takes the batch quantile as its lambda */
+    int32_t lone_key;      /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
     unsigned done;         /* finished blocks of the running kernel */
     int64_t seen;          /* official: anchors that have a u */
     double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
@@ -81,6 +83,7 @@ struct gf_device_ctx {
     gf_cuda_near near;
     uint64_t near_key;      /* of the batch whose neighbours are in `near`; 0: there are none */
     gf_link *links;         /* [cols][2] for a step of one rank */
+    int64_t *places;        /* [rows] of a store of keys: where the own samples are; -1: nowhere */
     struct {                /* components of a batch */
         float *value[2];    /* [all] per side: the largest similarity of a row to one of another sample ... */
         int32_t *column[2]; /* ... and that row; -1: none */
@@ -104,6 +107,8 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
 glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
 glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+/* 1: work queued on the stream becomes part of a graph. */
+int gf_cuda_is_capturing(const gf_device_ctx *d);
 /* E_ARGUMENT if the current device is not the one the context was made on. */
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
 
@@ -112,6 +117,9 @@ glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
  * Records are those of method/formulas/record.h, one per anchor, so that a step touches one or two sectors per anchor; all-zero bytes mean
  * never seen.
  */
+
+/* Keys that so many slots of a table take. */
+GF_HD int64_t gf_cuda_store_room(int64_t slots) { return slots / 10 * 7; }
 
 typedef struct gf_cuda_shared { /* in device memory */
     gf_record shared[2];
@@ -126,6 +134,11 @@ struct gf_device_store {
     unsigned char *records; /* [n][record_bytes]: device memory, or pinned and mapped host memory */
     int on_host;
     uint8_t *touched; /* [blocks] */
+    /* Keys: records lie in the order of this table, open addressing in a power of two of slots and one more, for key 0. */
+    int64_t *key;  /* [n = slots + 1] 0: free. NULL: positions */
+    int64_t *used; /* [1] slots that have a key */
+    int64_t bound; /* the host's: no more are used */
+    int captured;  /* a graph holds the addresses: the store cannot grow */
     gf_cuda_shared *state;
     int64_t ring_rows, ring_dim, ring_ld;
     gf_cuda_embed ring[2]; /* rows [capacity][ld] with the halves that tensor cores read */
@@ -142,6 +155,10 @@ void gf_cuda_store_close(gf_device_store *s);
 glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks);
 glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);
 glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
+glofnd_status gf_cuda_store_keyed(gf_error *err, gf_device_store *s, int64_t *rows, int64_t *keys);
+glofnd_status gf_cuda_store_reserve(gf_error *err, gf_device_store *s, int64_t keys);
+/* Before a step that may bring `keys` new keys: waits only where they might not fit. `capturing`: it becomes part of a graph. */
+glofnd_status gf_cuda_store_expect(gf_error *err, gf_device_store *s, int64_t keys, int capturing);
 glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
 glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
 glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
@@ -152,6 +169,12 @@ cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_
 /* n averages of one side between the store and `rows` (device) [n][dim]; ids outside of the store are passed over. */
 cudaError_t gf_cuda_move_averages(const gf_device_store *s, int put, int side, int64_t dim, const int64_t *id, int64_t n,
                                   uint16_t *rows);
+/* place [n] = where the keys are, -1: nowhere; `insert`: those take free slots. control: notes keys that do not fit, inserts nothing
+ * after a failure; NULL: there is room. */
+cudaError_t gf_cuda_find_places(const gf_device_store *s, const int64_t *key, int64_t n, int insert, int64_t *place,
+                                gf_cuda_control *control, cudaStream_t stream);
+/* All rows with state to a larger store. */
+cudaError_t gf_cuda_move_keys(const gf_device_store *from, const gf_device_store *to, cudaStream_t stream);
 /* Computes the halves of the first `count` ring rows from their f32. */
 cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
 

@@ -125,7 +125,15 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
                                  .tau = call->tau,
                                  .margin = margin_of(math)}};
     memcpy(step->args.side, device->side, sizeof step->args.side);
+    const int keyed = call->s && call->s->key, inserts = !(call->plan->want & GLOFND_WANT_NO_UPDATE);
+    if (keyed) call->s->stream = device->stream;
+    if (keyed && inserts) TRY(gf_cuda_store_expect(err, call->s, batch->rows, gf_cuda_is_capturing(device)));
     step->args.store = gf_cuda_store_of(call, device->stream), step->args.state = call->state;
+    if (keyed) {
+        step->args.slot = device->places;
+        QUEUE(step, gf_cuda_find_places(call->s, batch->id + batch->row0, batch->rows, inserts, device->places, device->control,
+                                        device->stream));
+    }
     const gf_cuda_embed_job job = embed_job(device, call);
     TRY(embed_support(step));
     QUEUE(step, gf_cuda_begin(&step->args, &job, tasks, device->stream));

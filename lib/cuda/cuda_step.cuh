@@ -193,6 +193,7 @@ __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned bloc
     if (threadIdx.x) return;
     c->starts[0] = c->starts[1] = 0;
     c->seen = 0;
+    c->lone_key = 0;
     c->sum.tau_used = gf_step_tau(x);
 }
 

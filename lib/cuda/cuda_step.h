@@ -25,7 +25,7 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     gf_plan plan;
     int64_t row0, dim;
     const int64_t *id;   /* [cols] */
-    const int64_t *slot; /* [rows] rows of the store; NULL: those of the ids */
+    const int64_t *slot; /* [rows] rows of the store; NULL: those of the ids. Keys: -1 if a key has none */
     const int32_t *label, *group;
     const void *bank[2]; /* [cols][dim] float16, averages before the step; NULL: those of the store */
     gf_cuda_side side[2];

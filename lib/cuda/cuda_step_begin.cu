@@ -141,6 +141,12 @@ static __device__ bool insert_key(int64_t *table, uint64_t places, int64_t key) 
 
 /* As on the CPU: ids are distinct rows of the store; where slots are given, the slots are, and ids only differ. */
 static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
+    if (x.store.key) { /* keys only differ */
+        const bool again = id == -1 ? atomicExch(&x.control->lone_key, 1) != 0
+                                    : insert_key(x.seen_ids, 2 * static_cast<uint64_t>(x.plan.cols), id);
+        if (again) note_bad_id(x.control, j, 1);
+        return;
+    }
     const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
     const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
     if (id < 0 || place < 0 || place >= x.store.n) {
@@ -285,7 +291,7 @@ cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, i
         begin<decltype(zero)><<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
     });
     const cudaError_t e = cudaGetLastError();
-    if (e != cudaSuccess || !x->slot || !(what & GF_CUDA_GATHER)) return e;
+    if (e != cudaSuccess || !x->slot || x->store.key || !(what & GF_CUDA_GATHER)) return e;
     const size_t places = 2 * static_cast<size_t>(x->plan.cols);
     return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream); /* slots: no longer needed */
 }

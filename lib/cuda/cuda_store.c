@@ -21,6 +21,12 @@ typedef struct gf_cuda_staging {
 
 static int64_t blocks_of(const gf_device_store *s) { return (s->n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
 
+static int64_t slots_of(int64_t keys) {
+    int64_t slots = 1024;
+    while (gf_cuda_store_room(slots) < keys) slots *= 2;
+    return slots;
+}
+
 static glofnd_status wait(gf_error *err, const gf_device_store *s) {
     CUDA_TRY(err, cudaStreamSynchronize(s->stream));
     return GLOFND_OK;
@@ -49,12 +55,19 @@ static glofnd_status take_records(gf_error *err, gf_device_store *s) {
     return GLOFND_OK;
 }
 
-static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
+/* The table of a store of keys, whose rows are there. */
+static glofnd_status take_table(gf_error *err, gf_device_store *s) {
+    TRY(take(err, s, &s->key, sizeof *s->key * (size_t)s->n));
+    return take(err, s, &s->used, sizeof *s->used);
+}
+
+static glofnd_status open_parts(gf_error *err, gf_device_store *s, int keyed) {
     s->staging = calloc(1, sizeof *s->staging);
     FAIL_IF(err, !s->staging, GLOFND_E_MEMORY, "no memory for a store");
     pthread_mutex_init(&s->staging->lock, NULL);
     TRY(take_records(err, s));
     TRY(take(err, s, &s->touched, (size_t)blocks_of(s)));
+    if (keyed) TRY(take_table(err, s));
     TRY(take(err, s, &s->state, sizeof *s->state));
     for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) {
         const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
@@ -75,10 +88,11 @@ glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store
     gf_device_store *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
     s->stream = d->stream;
-    s->n = spec->n, s->modalities = spec->modalities, s->temperatures = spec->temperatures, s->record_bytes = record_bytes;
+    s->n = spec->keyed ? slots_of(spec->n) + 1 : spec->n, s->modalities = spec->modalities, s->temperatures = spec->temperatures,
+    s->record_bytes = record_bytes;
     s->ring_rows = spec->ring_rows, s->ring_dim = spec->ring_dim;
     s->ring_ld = spec->ring_rows > 0 ? gf_cuda_embed_ld(spec->ring_dim) : 0;
-    const glofnd_status status = open_parts(err, s);
+    const glofnd_status status = open_parts(err, s, spec->keyed);
     if (status != GLOFND_OK) gf_cuda_store_close(s);
     else *out = s;
     return status;
@@ -96,15 +110,22 @@ size_t gf_cuda_store_held(const gf_device_store *s) {
     const size_t records = s->on_host ? 0 : (size_t)s->n * s->record_bytes;
     const size_t row = 8 * (size_t)s->ring_ld + sizeof(int64_t); /* float, two halves; id */
     const size_t staged = (size_t)s->staging->capacity * (sizeof(int64_t) + s->record_bytes);
-    return staged + records + (size_t)blocks_of(s) + sizeof *s->state + (size_t)(s->modalities * s->ring_rows) * row;
+    const size_t table = s->key ? sizeof *s->key * (size_t)(s->n + 1) : 0;
+    return staged + records + table + (size_t)blocks_of(s) + sizeof *s->state + (size_t)(s->modalities * s->ring_rows) * row;
+}
+
+static void drop_rows(gf_device_store *s) {
+    if (s->on_host) cudaFreeHost(s->records);
+    else cudaFree(s->records);
+    cudaFree(s->touched);
+    cudaFree(s->key);
+    cudaFree(s->used);
 }
 
 void gf_cuda_store_close(gf_device_store *s) {
     if (!s) return;
     cudaStreamSynchronize(s->stream);
-    if (s->on_host) cudaFreeHost(s->records);
-    else cudaFree(s->records);
-    cudaFree(s->touched);
+    drop_rows(s);
     cudaFree(s->state);
     gf_cuda_staging *x = s->staging;
     if (x) {
@@ -154,13 +175,69 @@ static glofnd_status move_rows(gf_error *err, const gf_device_store *s, int put,
     }
     CUDA_TRY(err, cudaMemcpyAsync(x->id, id, sizeof *id * (size_t)n, cudaMemcpyHostToDevice, s->stream));
     if (put) TRY(copy(err, s, 1, x->records, records, bytes));
+    if (s->key) CUDA_TRY(err, gf_cuda_find_places(s, x->id, n, put, x->id, NULL, s->stream));
     CUDA_TRY(err, gf_cuda_move_records(s, put, x->id, n, x->records));
     if (!put) TRY(copy(err, s, 0, x->records, records, bytes));
     return wait(err, s);
 }
 
+/* ----- keys ----- */
+
+/* Waits. *used: slots that have a key, also such that failed steps left without state. */
+static glofnd_status count_used(gf_error *err, const gf_device_store *s, int64_t *used) {
+    CUDA_TRY(err, cudaMemcpyAsync(used, s->used, sizeof *used, cudaMemcpyDeviceToHost, s->stream));
+    return wait(err, s);
+}
+
+static glofnd_status grow(gf_error *err, gf_device_store *s, int64_t keys) {
+    gf_device_store larger = *s;
+    FAIL_IF(err, s->captured, GLOFND_E_MEMORY,
+            "the store has room for %lld keys, and a graph holds it: glofnd_store_reserve() before the capture",
+            (long long)gf_cuda_store_room(s->n - 1));
+    larger.n = slots_of(keys) + 1;
+    larger.records = NULL, larger.touched = NULL, larger.key = NULL, larger.used = NULL, larger.on_host = 0;
+    glofnd_status status = take_records(err, &larger);
+    if (status == GLOFND_OK) status = take(err, &larger, &larger.touched, (size_t)blocks_of(&larger));
+    if (status == GLOFND_OK) status = take_table(err, &larger);
+    if (status == GLOFND_OK && gf_cuda_move_keys(s, &larger, s->stream) != cudaSuccess)
+        status = gf_fail(err, GLOFND_E_DEVICE, "the store of keys cannot be copied to a larger one");
+    if (status == GLOFND_OK) status = count_used(err, &larger, &larger.bound); /* and the copy is done */
+    if (status != GLOFND_OK) {
+        drop_rows(&larger);
+        return status;
+    }
+    drop_rows(s);
+    *s = larger;
+    return GLOFND_OK;
+}
+
+/* Room for so many more keys. Asks the device only where the bound is too high. */
+static glofnd_status make_room(gf_error *err, gf_device_store *s, int64_t more) {
+    if (s->bound + more > gf_cuda_store_room(s->n - 1) || s->captured) {
+        TRY(count_used(err, s, &s->bound));
+        if (s->bound + more > gf_cuda_store_room(s->n - 1)) TRY(grow(err, s, s->bound + more));
+    }
+    s->bound += more;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_store_expect(gf_error *err, gf_device_store *s, int64_t keys, int capturing) {
+    if (capturing) s->captured = 1;
+    return s->captured ? GLOFND_OK : make_room(err, s, keys); /* in a graph the device itself notices */
+}
+
+glofnd_status gf_cuda_store_keyed(gf_error *err, gf_device_store *s, int64_t *rows, int64_t *keys) {
+    *rows = s->n;
+    return keys ? count_used(err, s, keys) : GLOFND_OK;
+}
+
+glofnd_status gf_cuda_store_reserve(gf_error *err, gf_device_store *s, int64_t keys) {
+    return keys <= gf_cuda_store_room(s->n - 1) ? GLOFND_OK : grow(err, s, keys);
+}
+
 glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records) {
     if (n == 0) return GLOFND_OK;
+    if (s->key && put) TRY(make_room(err, s, n));
     pthread_mutex_lock(&s->staging->lock);
     const glofnd_status status = move_rows(err, s, put, id, n, records);
     pthread_mutex_unlock(&s->staging->lock);

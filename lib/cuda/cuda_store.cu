@@ -9,23 +9,94 @@
 #define THREADS 256
 
 static __global__ void __launch_bounds__(THREADS)
-    move(uint32_t *records, uint8_t *touched, int words, int put, const int64_t *id, int64_t n, uint32_t *packed) {
+    move(uint32_t *records, uint8_t *touched, int words, int last, int put, const int64_t *id, int64_t n, uint32_t *packed) {
     const int64_t at = int64_t(blockIdx.x) * THREADS + threadIdx.x;
     if (at >= n * words) return;
     const int64_t row = id[at / words], from = row * words + at % words;
     if (!put) {
-        packed[at] = records[from];
+        packed[at] = row < 0 ? 0 : records[from]; /* a key without a row */
         return;
     }
+    if (row < 0 || at % words >= last) return;
     records[from] = packed[at];
     if (at % words == 0) touched[row / GF_STORE_BLOCK] = 1;
+}
+
+/* ----- keys ----- */
+
+static __device__ bool has_state(const gf_device_store &s, int64_t row) {
+    const uint32_t *word = reinterpret_cast<const uint32_t *>(s.records + static_cast<size_t>(row) * s.record_bytes);
+    uint32_t any = 0;
+    for (size_t w = 0; w < s.record_bytes / 4 - 2; w++) any |= word[w];
+    return any != 0;
+}
+
+/* The last steps of MurmurHash3, as on the CPU. */
+static __device__ uint64_t first_slot(const gf_device_store &s, int64_t key) {
+    uint64_t h = static_cast<uint64_t>(key);
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdull;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53ull;
+    return (h ^ h >> 33) & static_cast<uint64_t>(s.n - 2);
+}
+
+static __device__ int64_t find_place(const gf_device_store &s, int64_t key, bool insert, bool *full) {
+    const uint64_t slots = static_cast<uint64_t>(s.n - 1);
+    if (key == 0) return s.n - 1;
+    uint64_t at = first_slot(s, key);
+    for (uint64_t tries = 0; tries < slots; tries++, at = (at + 1) & (slots - 1)) {
+        unsigned long long *slot = reinterpret_cast<unsigned long long *>(&s.key[at]);
+        unsigned long long have = *reinterpret_cast<volatile unsigned long long *>(slot);
+        if (have == 0 && !insert) return -1;
+        if (have == 0) have = atomicCAS(slot, 0ull, static_cast<unsigned long long>(key));
+        if (have == static_cast<unsigned long long>(key)) return static_cast<int64_t>(at);
+        if (have != 0) continue;
+        uint32_t *last = reinterpret_cast<uint32_t *>(s.records + (at + 1) * s.record_bytes) - 2; /* the record's key */
+        last[0] = static_cast<uint32_t>(key), last[1] = static_cast<uint32_t>(static_cast<uint64_t>(key) >> 32);
+        const unsigned long long used = atomicAdd(reinterpret_cast<unsigned long long *>(s.used), 1ull);
+        if (used >= static_cast<unsigned long long>(gf_cuda_store_room(slots))) *full = true;
+        return static_cast<int64_t>(at);
+    }
+    *full |= insert;
+    return -1;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    find_places(const gf_device_store s, const int64_t *key, int64_t n, int insert, int64_t *place, gf_cuda_control *control) {
+    const int64_t i = int64_t(blockIdx.x) * THREADS + threadIdx.x;
+    bool full = false;
+    if (i >= n) return;
+    place[i] = find_place(s, key[i], insert && !(control && gf_failed(control)), &full);
+    if (full && control) atomicMin(reinterpret_cast<long long *>(&control->bad_id), static_cast<long long>(GF_CUDA_NO_ROOM));
+}
+
+cudaError_t gf_cuda_find_places(const gf_device_store *s, const int64_t *key, int64_t n, int insert, int64_t *place,
+                                gf_cuda_control *control, cudaStream_t stream) {
+    find_places<<<static_cast<unsigned>((n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*s, key, n, insert, place, control);
+    return cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(THREADS) move_keys(const gf_device_store from, const gf_device_store to) {
+    const int64_t row = int64_t(blockIdx.x) * THREADS + threadIdx.x;
+    bool full = false;
+    if (row >= from.n || (row < from.n - 1 && from.key[row] == 0) || !has_state(from, row)) return;
+    const int64_t place = find_place(to, row < from.n - 1 ? from.key[row] : 0, true, &full);
+    const uint32_t *old = reinterpret_cast<const uint32_t *>(from.records + static_cast<size_t>(row) * from.record_bytes);
+    uint32_t *word = reinterpret_cast<uint32_t *>(to.records + static_cast<size_t>(place) * to.record_bytes);
+    for (size_t w = 0; w < from.record_bytes / 4; w++) word[w] = old[w];
+    to.touched[place / GF_STORE_BLOCK] = 1;
+}
+
+cudaError_t gf_cuda_move_keys(const gf_device_store *from, const gf_device_store *to, cudaStream_t stream) {
+    move_keys<<<static_cast<unsigned>((from->n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*from, *to);
+    return cudaGetLastError();
 }
 
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed) {
     const int words = static_cast<int>(s->record_bytes / 4);
     const int64_t blocks = (n * words + THREADS - 1) / THREADS;
     move<<<static_cast<unsigned>(blocks), THREADS, 0, s->stream>>>(reinterpret_cast<uint32_t *>(s->records), s->touched, words,
-                                                                   put, id, n, reinterpret_cast<uint32_t *>(packed));
+                                                                   s->key ? words - 2 : words, put, id, n,
+                                                                   reinterpret_cast<uint32_t *>(packed));
     return cudaGetLastError();
 }
 

@@ -81,6 +81,10 @@ typedef struct gf_device {
     glofnd_status (*store_touched)(gf_error *err, gf_device_store *s, uint8_t *blocks); /* 1: ever written */
     glofnd_status (*store_range)(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);
     glofnd_status (*store_rows)(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
+    /* A store of keys: `id` of store_rows are keys, those that are not there read as zeros, and put makes them. Its rows lie where
+     * its table has their keys, *rows in all: those that store_touched and store_range count. */
+    glofnd_status (*store_keyed)(gf_error *err, gf_device_store *s, int64_t *rows, int64_t *keys); /* keys may be NULL */
+    glofnd_status (*store_reserve)(gf_error *err, gf_device_store *s, int64_t keys);
     glofnd_status (*store_state)(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
     glofnd_status (*store_ring)(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
     /* Queues, on the stream of d: averages of n anchors of one side, rows [n][dim] float16. id and rows are device memory; ids

@@ -142,8 +142,6 @@ glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char
     TRY(gf_store_check_spec(&c->err, spec));
     FAIL_IF(&c->err, c->device && path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
             c->device->name);
-    FAIL_IF(&c->err, c->device && spec->keyed, GLOFND_E_UNSUPPORTED,
-            "spec.keyed: a store of keys cannot be on %s; set device = cpu", c->device->name);
     TRY(gf_store_new(&c->err, spec, path, out));
     if (!c->device) return GLOFND_OK;
     const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);
@@ -195,16 +193,22 @@ void glofnd_store_free(glofnd_store *s) {
 
 static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
     gf_device_state state = {.ring_count = s->ring_count};
+    int64_t keys = s->used, room = s->spec.n;
     if (s->device) {
         TRY(gf_store_pull_touched(NULL, s));
         TRY(s->device->store_state(NULL, s->on, 0, &state));
+    }
+    if (s->device && s->spec.keyed) {
+        int64_t rows = 0;
+        TRY(s->device->store_keyed(NULL, s->on, &rows, &keys));
+        room = (rows - 1) / 10 * 7;
     }
     const int64_t blocks = gf_store_blocks(s), words = (blocks + 63) / 64;
     int64_t touched = 0;
     for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
     touched *= GF_STORE_BLOCK;
     if (gf_bit(s->touched, blocks - 1)) touched -= blocks * GF_STORE_BLOCK - s->spec.n; /* the last block may be shorter */
-    const glofnd_store_info all = {.n = s->spec.n,
+    const glofnd_store_info all = {.n = room,
                                    .modalities = s->spec.modalities,
                                    .temperatures = s->spec.temperatures,
                                    .ring_rows = s->spec.ring_rows,
@@ -213,7 +217,7 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
                                    .touched_rows = touched,
                                    .row_bytes = s->record_bytes,
                                    .bytes = (size_t)state_bytes(s),
-                                   .keys = s->used,
+                                   .keys = keys,
                                    .keyed = s->spec.keyed};
     gf_struct_fill(info, &all, sizeof all);
     return GLOFND_OK;
@@ -506,7 +510,48 @@ void gf_store_unlock(const glofnd_store *s) {
     if (s->device) pthread_mutex_unlock(&copy_of(s)->lock);
 }
 
+/* Keys: the copy has the rows of the device's table, which grows. */
+static glofnd_status fit_copy(gf_error *err, glofnd_store *s) {
+    int64_t rows = 0;
+    TRY(s->device->store_keyed(err, s->on, &rows, NULL));
+    if (rows == s->spec.n) return GLOFND_OK;
+    glofnd_store now = *s;
+    now.spec.n = rows;
+    now.touched = gf_lazy_alloc(gf_store_touched_bytes(&now));
+    now.pages = gf_lazy_alloc(gf_store_pages_bytes(&now));
+    now.records = gf_lazy_alloc(state_bytes(&now));
+    if (!now.touched || !now.pages || !now.records) {
+        gf_lazy_free(now.touched, gf_store_touched_bytes(&now));
+        gf_lazy_free(now.pages, gf_store_pages_bytes(&now));
+        gf_lazy_free(now.records, state_bytes(&now));
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for a copy of %lld anchors on the host", (long long)rows);
+    }
+    gf_lazy_free(s->touched, gf_store_touched_bytes(s));
+    gf_lazy_free(s->pages, gf_store_pages_bytes(s));
+    gf_lazy_free(s->records, state_bytes(s));
+    s->spec.n = rows, s->touched = now.touched, s->pages = now.pages, s->records = now.records;
+    return GLOFND_OK;
+}
+
+/* The rows of a store of keys in memory, key by key, and then a copy with the rows of the device. */
+#define KEYS_AT_A_TIME 65536
+static glofnd_status move_keys(gf_error *err, glofnd_store *s) {
+    int64_t *key = malloc(KEYS_AT_A_TIME * sizeof *key);
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, !key, GLOFND_E_MEMORY, "no memory for %d keys", KEYS_AT_A_TIME);
+    for (int64_t first = 0; first < s->used && status == GLOFND_OK; first += KEYS_AT_A_TIME) {
+        const int64_t n = GF_MIN(s->used - first, KEYS_AT_A_TIME);
+        for (int64_t i = 0; i < n; i++) key[i] = gf_store_key_of(s, first + i);
+        status = s->device->store_rows(err, s->on, 1, key, n, s->records + (size_t)first * s->record_bytes);
+    }
+    free(key);
+    gf_store_drop_table(s);
+    s->used = 0;
+    return status == GLOFND_OK ? fit_copy(err, s) : status;
+}
+
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s) {
+    if (s->spec.keyed) TRY(fit_copy(err, copy_of(s)));
     const int64_t blocks = gf_store_blocks(s);
     uint8_t *touched = malloc((size_t)blocks);
     FAIL_IF(err, !touched, GLOFND_E_MEMORY, "no memory for the map of %lld blocks of anchors", (long long)blocks);
@@ -563,7 +608,7 @@ glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s) {
 glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d) {
     TRY(device->store_open(err, d, &s->spec, s->record_bytes, &s->on));
     s->device = device;
-    TRY(move_records(err, s, 1));
+    TRY(s->spec.keyed ? move_keys(err, s) : move_records(err, s, 1));
     return gf_store_push_shared(err, s);
 }
 

@@ -884,9 +884,6 @@ glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map
     TRY(gf_reader_open(&c->err, &r, path));
     glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
     gf_reader_close(&r);
-    if (status == GLOFND_OK && c->device && (*out)->spec.keyed)
-        status = gf_fail(&c->err, GLOFND_E_UNSUPPORTED, "'%.300s' has keys, and a store of keys cannot be on %s", path,
-                         c->device->name);
     if (status == GLOFND_OK && c->device) status = gf_store_to_device(&c->err, *out, c->device, c->on);
     if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
     return status;

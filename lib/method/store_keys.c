@@ -216,7 +216,7 @@ glofnd_status glofnd_store_reserve(glofnd_ctx *c, glofnd_store *s, int64_t keys)
             "the store has %lld anchors by position and does not grow: create it with spec.keyed = 1", (long long)s->spec.n);
     FAIL_IF(&c->err, keys < 0 || keys > GF_KEYS_MAX, GLOFND_E_ARGUMENT, "keys is %lld; allowed: 0 .. %lld", (long long)keys,
             (long long)GF_KEYS_MAX);
-    return gf_store_make_room(&c->err, s, keys);
+    return s->device ? s->device->store_reserve(&c->err, s->on, keys) : gf_store_make_room(&c->err, s, keys);
 }
 
 /* Ascending by key: eight rounds by one byte each, the last of which has the sign. */
