@@ -94,6 +94,15 @@ typedef struct glofnd_discover_spec {
      * the files stay open as long. glofnd_discovery_save() removes the folder. */
     const char *parts;
     double patience; /* worker: seconds after which a silent process counts as dead; 0: 120 */
+    /* NULL, or the folder of a stored result of these rows. Then `query` are new rows, compared with these: each gets its own
+     * threshold over all of them, by the alpha or k and the duplicates of the stored result unless given. Rows of the arrays are new
+     * rows, their neighbours are these; a pair is mutual if it is above the stored threshold, too. There are no components, groups
+     * and decisions. Rows may be in files; the new ones are in memory. */
+    const char *stored;
+    const void *query; /* [query_n] rows of dim numbers, query_stride apart */
+    int64_t query_n, query_stride;
+    glofnd_dtype query_dtype;
+    int32_t reserved;
 } glofnd_discover_spec;
 
 typedef struct glofnd_discovery glofnd_discovery; /* a result */
@@ -218,6 +227,8 @@ typedef struct glofnd_discovery_files {
     int32_t replace;     /* 1: an earlier result at this place may go */
     int32_t parquet;     /* 1: tables are Parquet files; 0: of text */
     int32_t graph;       /* 1: also the listed neighbours as a sparse matrix for SciPy */
+    const char *const *other_names; /* of a query: names of the rows that the new ones were compared with; NULL: none */
+    const char *query_source;       /* of a query: named in the summary as the new rows; NULL: "memory" */
 } glofnd_discovery_files;
 
 /* Writes the folder of tables that `glofnd discover` writes, whole or not at all. files NULL: as a zeroed struct. */

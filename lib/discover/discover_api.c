@@ -11,6 +11,7 @@
 
 #include "discover/decide.h"
 #include "discover/discover_files.h"
+#include "discover/stored_result.h"
 #include "discover/units.h"
 #include "embeddings/embedding_set.h"
 #include "glofnd_discover.h"
@@ -21,7 +22,9 @@
 
 struct glofnd_discovery {
     gf_discover_spec s;
-    gf_discover_data d;
+    gf_discover_data d, q;           /* q: new rows that were compared with d */
+    const gf_discover_data *rows_of; /* &d or &q: the rows of the arrays */
+    float *stored;                   /* thresholds of d, for a query */
     gf_discover_result r;
     glofnd_discovery_arrays view;
     void *block; /* the arrays of the view */
@@ -44,18 +47,19 @@ static size_t half_of_memory(void) {
 /* ----- rows ----- */
 
 typedef struct rows_job {
-    const glofnd_discover_spec *q;
+    const char *x;
+    int64_t dim, stride;
+    glofnd_dtype dtype;
     float *to;
 } rows_job;
 
 static void copy_row(void *arg, int64_t i, int thread) {
     const rows_job *j = arg;
-    const int64_t dim = j->q->dim, stride = j->q->stride ? j->q->stride : dim;
-    const char *from = (const char *)j->q->x + (size_t)(i * stride) * gf_dtype_bytes(j->q->dtype);
-    float *to = j->to + i * dim;
+    const char *from = j->x + (size_t)(i * j->stride) * gf_dtype_bytes(j->dtype);
+    float *to = j->to + i * j->dim;
     (void)thread;
-    if (j->q->dtype == GLOFND_F32) memcpy(to, from, (size_t)dim * sizeof *to);
-    else gf_dtype_to_float(j->q->dtype, to, (const uint16_t *)(const void *)from, dim);
+    if (j->dtype == GLOFND_F32) memcpy(to, from, (size_t)j->dim * sizeof *to);
+    else gf_dtype_to_float(j->dtype, to, (const uint16_t *)(const void *)from, j->dim);
 }
 
 static glofnd_status read_files(gf_error *err, void *user, int64_t first, int64_t rows, float *x) {
@@ -100,7 +104,7 @@ typedef struct arrays { /* as glofnd_discovery_arrays, to be written */
 
 static size_t lay(const glofnd_discovery *x, int64_t duplicates, char *base, arrays *a) {
     cursor at = {base, 0};
-    const int64_t n = x->d.n, cells = n * x->r.f.top, pairs = x->r.listed;
+    const int64_t n = x->rows_of->n, cells = n * x->r.f.top, pairs = x->r.listed;
     TAKE(&at, a->threshold, n), TAKE(&at, a->similarity, cells), TAKE(&at, a->pair_similarity, pairs);
     TAKE(&at, a->dup_similarity, duplicates);
     TAKE(&at, a->above, n), TAKE(&at, a->mutual, n), TAKE(&at, a->hits, n), TAKE(&at, a->copies, n), TAKE(&at, a->first, n + 1);
@@ -116,7 +120,7 @@ static size_t lay(const glofnd_discovery *x, int64_t duplicates, char *base, arr
 static float cosine(float x) { return fmaxf(-1.0f, fminf(x, 1.0f)); }
 
 static void put_duplicate(const glofnd_discovery *x, arrays *a, int64_t at, int64_t i, int64_t j, float similarity) {
-    a->dup_a[at] = x->d.good[i], a->dup_b[at] = x->d.good[j];
+    a->dup_a[at] = x->rows_of->good[i], a->dup_b[at] = x->d.good[j];
     a->dup_similarity[at] = cosine(similarity);
     a->dup_exact[at] = (uint8_t)gf_discover_exact(&x->d, &x->r, i, j);
 }
@@ -127,6 +131,22 @@ static void fill_parts(const glofnd_discovery *x, const gf_components *p, int64_
 }
 
 /* ----- calls ----- */
+
+/* New rows against the rows d of a stored result. */
+static glofnd_status search_query(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
+    gf_discover_data *new = &x->q;
+    gf_discover_spec stored = {0};
+    new->n = q->query_n, new->dim = x->d.dim;
+    new->x = malloc((size_t) new->n *(size_t) new->dim * sizeof *new->x);
+    FAIL_IF(err, !new->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)new->n, (long long)new->dim);
+    rows_job j = {q->query, new->dim, q->query_stride ? q->query_stride : new->dim, q->query_dtype, new->x};
+    gf_parallel(x->s.task.threads, new->n, copy_row, &j);
+    TRY(gf_discover_classify(err, new));
+    TRY(gf_discover_read_stored(err, q->stored, &x->d, &stored, &x->stored));
+    if (!(q->alpha > 0.0) && !q->k) x->s.alpha = stored.alpha, x->s.k = stored.k;
+    if (q->duplicates == GLOFND_DUPLICATES_DEFAULT) x->s.dup_exact = stored.dup_exact, x->s.dup = stored.dup;
+    return gf_discover_query(err, &x->s, &x->d, x->stored, new, &x->r);
+}
 
 static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
     watcher w = {.q = q};
@@ -160,7 +180,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
     if (!q->parts) {
         d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
         FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
-        rows_job j = {q, d->x};
+        rows_job j = {q->x, d->dim, q->stride ? q->stride : d->dim, q->dtype, d->x};
         if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
         else gf_parallel(threads, q->n, copy_row, &j);
     }
@@ -186,10 +206,11 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         if (q->worker) return GLOFND_OK;
     } else {
         TRY(gf_discover_classify(err, d));
-        TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+        TRY(q->stored ? search_query(err, q, x) : gf_discover_run(err, &x->s, &x->d, &x->r));
     }
-    TRY(gf_discover_fit_dup(err, &x->s, d, &x->r));
+    if (!q->stored) TRY(gf_discover_fit_dup(err, &x->s, d, &x->r));
     x->s.task.watch = (gf_job_progress){0};
+    const gf_discover_data *rows = x->rows_of = q->stored ? &x->q : d;
     arrays a;
     const size_t bytes = lay(x, x->r.dup_listed, NULL, &a);
     x->block = calloc(1, bytes ? bytes : 1);
@@ -197,57 +218,59 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
     lay(x, x->r.dup_listed, x->block, &a);
     const gf_pairs_found *f = &x->r.f;
     const int64_t top = f->top;
-    for (int64_t i = 0; i < x->d.n; i++) a.threshold[i] = NAN, a.component[i] = a.group[i] = -1;
-    for (int64_t c = 0; c < x->d.n * top; c++) a.neighbour[c] = -1, a.similarity[c] = NAN;
+    for (int64_t i = 0; i < rows->n; i++) a.threshold[i] = NAN, a.component[i] = a.group[i] = -1;
+    for (int64_t c = 0; c < rows->n * top; c++) a.neighbour[c] = -1, a.similarity[c] = NAN;
     for (int64_t i = 0; i < f->n; i++) {
-        const int64_t row = x->d.good[i];
+        const int64_t row = rows->good[i];
         a.threshold[row] = f->lambda[i];
         a.above[row] = f->above[i], a.mutual[row] = f->mutual[i], a.copies[row] = f->copies[i];
         a.hits[row] = x->r.quality.anchors ? f->hits[i] : 0;
-        a.component[row] = x->r.parts.of[i], a.group[row] = x->r.groups.of[i];
+        if (!q->stored) a.component[row] = x->r.parts.of[i], a.group[row] = x->r.groups.of[i];
         for (int64_t k = 0; k < top && f->other[i * top + k] >= 0; k++)
             a.neighbour[row * top + k] = x->d.good[f->other[i * top + k]],
                                     a.similarity[row * top + k] = cosine(f->similarity[i * top + k]);
     }
-    for (int64_t c = 0; c < x->d.n * f->below; c++) a.negative[c] = -1, a.negative_similarity[c] = NAN;
+    for (int64_t c = 0; c < rows->n * f->below; c++) a.negative[c] = -1, a.negative_similarity[c] = NAN;
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t k = 0; k < f->below && f->below_other[i * f->below + k] >= 0; k++) {
-            const int64_t cell = x->d.good[i] * f->below + k;
+            const int64_t cell = rows->good[i] * f->below + k;
             a.negative[cell] = x->d.good[f->below_other[i * f->below + k]];
             a.negative_similarity[cell] = cosine(f->below_similarity[i * f->below + k]);
         }
     /* Positions ascend with rows, so the listed pairs are in the order of rows. */
     int64_t ties = 0, n = 0, row = 0;
     for (int64_t i = 0; i < f->n; i++) {
-        while (row <= x->d.good[i]) a.first[row++] = n;
+        while (row <= rows->good[i]) a.first[row++] = n;
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
             if (!gf_discover_listed(&x->r, i, k, &ties)) continue;
             const int32_t other = f->other[i * f->top + k];
             a.other[n] = x->d.good[other];
             a.pair_similarity[n] = cosine(f->similarity[i * f->top + k]);
-            a.pair_mutual[n++] = f->similarity[i * f->top + k] > f->lambda[other];
+            a.pair_mutual[n++] = f->similarity[i * f->top + k] > (q->stored ? x->stored[x->d.good[other]] : f->lambda[other]);
         }
     }
-    while (row <= x->d.n) a.first[row++] = n;
+    while (row <= rows->n) a.first[row++] = n;
     /* As duplicates.tsv: with equal bytes each copy once, else the listed pairs. */
     const float limit = gf_discover_dup(&x->s, x->d.dim);
     int64_t duplicates_count = 0;
-    for (int64_t i = 0; i < f->n && x->s.dup_exact; i++)
+    for (int64_t i = 0; i < f->n && x->s.dup_exact && q->stored; i++)
+        if (x->r.stored_copy[i] >= 0) put_duplicate(x, &a, duplicates_count++, i, x->r.stored_copy[i], 1.0f);
+    for (int64_t i = 0; i < f->n && x->s.dup_exact && !q->stored; i++)
         if (x->d.copy_of[i] != i) put_duplicate(x, &a, duplicates_count++, x->d.copy_of[i], i, 1.0f);
     for (int64_t i = 0; i < f->n && !x->s.dup_exact; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
-            if (gf_discover_canonical(f, i, k))
+            if (q->stored || gf_discover_canonical(f, i, k))
                 put_duplicate(x, &a, duplicates_count++, i, f->other[i * f->top + k], f->similarity[i * f->top + k]);
     fill_parts(x, &x->r.parts, a.part[0]);
     fill_parts(x, &x->r.groups, a.part[1]);
     const gf_discover_result *r = &x->r;
     const int labels = r->quality.anchors > 0;
     x->view = (glofnd_discovery_arrays){.size = sizeof x->view,
-                                        .n = x->d.n,
+                                        .n = rows->n,
                                         .top = r->f.top,
-                                        .usable = x->d.good_n,
+                                        .usable = rows->good_n,
                                         .rank = r->rank,
-                                        .kind = x->d.kind,
+                                        .kind = rows->kind,
                                         .threshold = a.threshold,
                                         .above = a.above,
                                         .mutual = a.mutual,
@@ -311,7 +334,7 @@ static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd
             "only_duplicates finds duplicates alone: it does not go with %s", q->approx ? "approx" : "negatives");
     FAIL_IF(err, (q->only_duplicates || q->approx) && q->device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "%s compares on the CPU: use device=cpu", q->approx ? "approx" : "only_duplicates");
-    FAIL_IF(err, q->alpha == 0.0 && q->k < 1 && !q->only_duplicates, GLOFND_E_OPTION,
+    FAIL_IF(err, q->alpha == 0.0 && q->k < 1 && !q->only_duplicates && !q->stored, GLOFND_E_OPTION,
             "alpha or k is needed; alpha in (0, 1), k at least 1");
     FAIL_IF(err, q->duplicates < GLOFND_DUPLICATES_DEFAULT || q->duplicates > GLOFND_DUPLICATES_EXACT, GLOFND_E_OPTION,
             "duplicates is %d; it must be 0 (default), 1 (above dup) or 2 (exact)", (int)q->duplicates);
@@ -323,6 +346,12 @@ static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd
             "top is at most 1e6, max_pairs and threads are not negative");
     FAIL_IF(err, q->parts && !q->files, GLOFND_E_ARGUMENT, "parts need rows in files, so that they can be read again");
     FAIL_IF(err, q->parts && !q->parts[0], GLOFND_E_ARGUMENT, "parts is an empty path; expected a folder");
+    FAIL_IF(err, (q->stored != NULL) != (q->query != NULL), GLOFND_E_ARGUMENT, "query and stored go together");
+    FAIL_IF(err, q->stored && (q->query_n < 1 || q->query_n >= INT32_MAX || gf_dtype_bytes(q->query_dtype) == 0),
+            GLOFND_E_ARGUMENT, "query has %lld rows of dtype %d", (long long)q->query_n, (int)q->query_dtype);
+    FAIL_IF(err, q->stored && (q->query_stride < 0 || q->parts || q->approx || q->only_duplicates || q->negatives || q->label),
+            GLOFND_E_ARGUMENT,
+            "a query goes without labels, parts, approx, only_duplicates and negatives; query_stride is not negative");
     FAIL_IF(err, q->worker && !q->parts, GLOFND_E_ARGUMENT, "a worker computes parts: give their folder");
     FAIL_IF(err, !(q->patience >= 0.0), GLOFND_E_OPTION, "patience is %g; expected seconds", q->patience);
     FAIL_IF(err, q->device != GLOFND_DEVICE_CPU && q->device != GLOFND_DEVICE_CUDA, GLOFND_E_ARGUMENT, "device %d is not known",
@@ -345,6 +374,8 @@ void glofnd_discovery_free(glofnd_discovery *r) {
     if (!r) return;
     gf_discover_result_free(&r->r);
     gf_discover_data_free(&r->d);
+    gf_discover_data_free(&r->q);
+    free(r->stored);
     gf_decisions_free(&r->decisions);
     free(r->decided_block);
     free(r->block);
@@ -427,6 +458,7 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
     static const gf_keep_rule rules[] = {GF_KEEP_FIRST, GF_KEEP_CENTRAL, GF_KEEP_SCORE, GF_KEEP_LABEL};
     const glofnd_decide_spec plain = {.size = sizeof plain};
     FAIL_IF(err, !r, GLOFND_E_ARGUMENT, "the result is NULL");
+    FAIL_IF(err, r->q.n, GLOFND_E_ARGUMENT, "new rows against a stored result: there is nothing to decide");
     if (!q) q = &plain;
     TRY(gf_struct_check(err, "spec", "glofnd_decide_spec", q, sizeof *q, sizeof *q));
     FAIL_IF(err, q->keep < GLOFND_KEEP_FIRST || q->keep > GLOFND_KEEP_LABEL, GLOFND_E_OPTION, "keep is %d, no rule",
@@ -559,20 +591,30 @@ static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder
     FAIL_IF(err, !r || !folder, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : "folder");
     if (!f) f = &plain;
     TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f, sizeof *f, sizeof *f));
-    if (!r->decided) TRY(decide(err, r, NULL));
+    const int query = r->q.n > 0;
+    gf_discover_data *rows = query ? &r->q : &r->d;
+    FAIL_IF(err, query && (f->graph || f->classes), GLOFND_E_ARGUMENT, "the result of a query has no graph and no labels");
+    FAIL_IF(err, f->other_names && !query, GLOFND_E_ARGUMENT, "other_names are those of a query's stored rows");
+    if (!r->decided && !query) TRY(decide(err, r, NULL));
     r->decide.graph = f->graph;
     const gf_discover_report x = {.source = f->source ? f->source : "memory",
+                                  .query = !query            ? NULL
+                                           : f->query_source ? f->query_source
+                                                             : "memory",
                                   .s = &r->s,
                                   .r = &r->r,
                                   .d = &r->d,
-                                  .q = &r->d,
+                                  .q = rows,
+                                  .lambda = r->stored,
                                   .format = f->parquet ? GF_TABLE_PARQUET : GF_TABLE_TSV,
                                   .decide = &r->decide,
-                                  .decisions = &r->decisions};
-    glofnd_status status = f->names ? take_names(err, f->names, &r->d) : GLOFND_OK;
+                                  .decisions = query ? NULL : &r->decisions};
+    glofnd_status status = f->names ? take_names(err, f->names, rows) : GLOFND_OK;
+    if (status == GLOFND_OK && f->other_names) status = take_names(err, f->other_names, &r->d);
     if (status == GLOFND_OK && f->classes) status = take_classes(err, f, &r->d);
     if (status == GLOFND_OK) status = gf_discover_write(err, folder, f->replace, &x);
     gf_discover_free_names(&r->d);
+    gf_discover_free_names(&r->q);
     gf_string_list_free(&r->d.classes);
     if (status == GLOFND_OK && r->parts) gf_unit_folder_remove(r->parts);
     return status;

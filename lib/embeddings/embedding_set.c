@@ -57,7 +57,15 @@ static glofnd_status add_sorted(gf_error *err, const gf_string_list *found, gf_s
 }
 
 /* Files of a folder that can hold embeddings: arrays, or tables. Hidden ones, and those of tools (_SUCCESS), are none. */
-static glofnd_status list_files(gf_error *err, const char *folder, int tables, gf_string_list *found) {
+enum { ARRAYS, TABLES, ARROW };
+
+static int is_listed(const char *name, int kind) {
+    if (kind == ARROW) return gf_ends_with(name, ".arrow");
+    if (kind == TABLES) return gf_ends_with(name, ".csv") || gf_ends_with(name, ".tsv");
+    return gf_ends_with(name, ".npy") || gf_ends_with(name, ".parquet") || gf_ends_with(name, ".safetensors");
+}
+
+static glofnd_status list_files(gf_error *err, const char *folder, int kind, gf_string_list *found) {
     DIR *d = gf_open_folder(folder);
     int error = 0;
     FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(errno));
@@ -65,10 +73,7 @@ static glofnd_status list_files(gf_error *err, const char *folder, int tables, g
     for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));) {
         char path[PATH_MAX];
         const char *name = e->d_name;
-        const int wanted =
-            tables ? gf_ends_with(name, ".csv") || gf_ends_with(name, ".tsv")
-                   : gf_ends_with(name, ".npy") || gf_ends_with(name, ".parquet") || gf_ends_with(name, ".safetensors");
-        if (name[0] == '.' || name[0] == '_' || !wanted) continue;
+        if (name[0] == '.' || name[0] == '_' || !is_listed(name, kind)) continue;
         status = gf_path_join(err, path, folder, e->d_name);
         if (status == GLOFND_OK && !gf_is_folder(path)) status = gf_string_list_add(err, found, path, strlen(path));
     }
@@ -93,9 +98,21 @@ static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list
     const int folder = gf_is_folder(name);
     if (!folder && (!strpbrk(name, "*?[") || access(name, F_OK) == 0)) return gf_string_list_add(err, out, name, strlen(name));
     gf_string_list found = {0};
-    glofnd_status status = folder ? list_files(err, name, 0, &found) : list_matches(err, name, &found);
+    glofnd_status status = folder ? list_files(err, name, ARRAYS, &found) : list_matches(err, name, &found);
     /* Beside arrays, tables are more often lists of something else: they count where there are no arrays. */
-    if (status == GLOFND_OK && folder && found.n == 0) status = list_files(err, name, 1, &found);
+    if (status == GLOFND_OK && folder && found.n == 0) status = list_files(err, name, TABLES, &found);
+    char images[PATH_MAX]; /* as clip-retrieval has it: img_emb, text_emb and metadata in one folder */
+    if (status == GLOFND_OK && folder && found.n == 0 && gf_path_join(NULL, images, name, "img_emb") == GLOFND_OK &&
+        gf_is_folder(images))
+        status = list_files(err, images, ARRAYS, &found);
+    if (status == GLOFND_OK && folder && found.n == 0) { /* as datasets of Hugging Face save_to_disk() */
+        status = list_files(err, name, ARROW, &found);
+        if (status == GLOFND_OK && found.n > 0)
+            status = gf_fail(err, GLOFND_E_FORMAT,
+                             "'%.200s' has .arrow files, which are not read here; convert them in Python: "
+                             "datasets.load_from_disk(FOLDER).to_parquet(\"x.parquet\")",
+                             name);
+    }
     if (status == GLOFND_OK && found.n == 0)
         status = gf_fail(err, GLOFND_E_IO,
                          "'%.200s' has no .npy, .parquet, .safetensors, .csv or .tsv file; for files in its folders give a "

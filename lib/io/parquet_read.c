@@ -11,6 +11,7 @@
 #include "io/parquet_codec.h"
 #include "util/array.h"
 #include "util/dtype.h"
+#include "util/text.h"
 
 /* ----- the footer -----
  *
@@ -757,8 +758,10 @@ glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *na
                 snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", *list ? ", " : "", f->leaf[i].path);
         FAIL_IF(err, !name && several, GLOFND_E_ARGUMENT,
                 "%.150s: more than one list of numbers; choose one with column=NAME: %s", f->path, list);
-        FAIL_IF(err, !name, GLOFND_E_ARGUMENT, "%.150s: no column is a list of numbers, one list per row; it has %s", f->path,
-                list);
+        int images = 0;
+        for (int64_t i = 0; i < f->leaves; i++) images |= gf_ends_with(f->leaf[i].path, ".bytes");
+        FAIL_IF(err, !name, GLOFND_E_ARGUMENT, "%.150s: no column is a list of numbers, one list per row; it has %s%s", f->path,
+                list, images ? ": compare images in Python: glofnd.discover(dataset[\"image\"], embed=\"pixels\")" : "");
         GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s column '%.60s'; it has %s", f->path, several ? "more than one" : "no", name,
                 list);
     }

@@ -179,7 +179,8 @@ class Discovery:
     """
 
     def __init__(self, handle: Any, names: Optional[list[str]], dim: int, labels: Optional[np.ndarray] = None,
-                 classes: Optional[list[str]] = None, source: str = "memory"):
+                 classes: Optional[list[str]] = None, source: str = "memory", other_names: Optional[list[str]] = None,
+                 query: Optional[str] = None):
         self._handle: Any = handle
         view = _lib.DiscoveryArrays()
         library.glofnd_discovery_view(handle.value, ctypes.byref(view))
@@ -204,7 +205,12 @@ class Discovery:
         self.pairs_above, self.mutual_pairs, self.duplicate_pairs = view.pairs_above, view.mutual_pairs, view.duplicate_pairs
         self.precision, self.recall, self.f1 = view.precision, view.recall, view.f1
         self.negatives = array("negative", np.int32, n, view.negatives)
-        self.decide()
+        self.query, self.other_names = query, other_names
+        if query is not None:  # nothing is decided: no row of the stored ones is removed
+            self.splits, self.kept = [], np.arange(n, dtype=np.int32)
+            self.kept[self.kind > 0] = -1
+        else:
+            self.decide()
 
     def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0,
                pred_probs: Any = None, rows: int = 0) -> "Discovery":
@@ -289,7 +295,7 @@ class Discovery:
 
     def duplicates(self) -> Duplicates:
         a, b, similarity, exact = self._dup
-        return Duplicates(self.duplicate_group[a], a, b, similarity, exact.view(np.bool_))
+        return Duplicates(np.full(len(a), -1, np.int32) if self.query is not None else self.duplicate_group[a], a, b, similarity, exact.view(np.bool_))
 
     def components(self, duplicates: bool = False) -> Components:
         """Rows connected by mutual pairs; or, with `duplicates`, groups of duplicates."""
@@ -314,7 +320,7 @@ class Discovery:
     def _columns(self, table: str) -> dict[str, np.ndarray]:
         if table == "pairs":
             found = self.pairs()
-            return {**found._asdict(), **self._names_of(anchor_name=found.anchor, other_name=found.other),
+            return {**found._asdict(), **self._names_of(anchor_name=found.anchor), **self._others_of(other_name=found.other),
                     **self._labels_of(anchor_label=found.anchor, other_label=found.other)}
         if table == "anchors":
             names = {} if self.names is None else {"name": np.asarray(self.names, object)}
@@ -324,7 +330,7 @@ class Discovery:
                     **self._labels_of(label=np.arange(self.n))}
         if table == "duplicates":
             copies = self.duplicates()
-            return {**copies._asdict(), **self._names_of(a_name=copies.a, b_name=copies.b),
+            return {**copies._asdict(), **self._names_of(a_name=copies.a), **self._others_of(b_name=copies.b),
                     **self._labels_of(a_label=copies.a, b_label=copies.b)}
         if table == "remove":
             gone = self.removed()
@@ -348,6 +354,12 @@ class Discovery:
             return {}
         names = np.asarray(self.names, object)
         return {key: names[value] for key, value in rows.items()}
+
+    def _others_of(self, **rows: np.ndarray) -> dict[str, np.ndarray]:
+        """The same of rows that others are compared with."""
+        if self.query is None:
+            return self._names_of(**rows)
+        return {} if self.other_names is None else {key: np.asarray(self.other_names, object)[value] for key, value in rows.items()}
 
     def _labels_of(self, **rows: np.ndarray) -> dict[str, np.ndarray]:
         """Columns of labels, as names where they have some (None: unknown)."""
@@ -373,8 +385,10 @@ class Discovery:
         place, origin = os.fsencode(folder), os.fsencode(self.source if source is None else source)
         if b"\0" in place + origin:
             raise ArgumentError("a path has a zero byte")
-        names, classes = _texts(self.names), _texts(self.classes)
+        names, classes, others = _texts(self.names), _texts(self.classes), _texts(self.other_names)
         files = _lib.DiscoveryFiles(source=origin, names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
+                                    other_names=ctypes.cast(others, ctypes.c_void_p),
+                                    query_source=None if self.query is None else os.fsencode(self.query),
                                     classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
                                     parquet=int(format == "parquet"), graph=int(graph))
         _lib.checked(library.glofnd_discovery_save, self._handle.value, place, ctypes.byref(files))
@@ -391,6 +405,8 @@ class Discovery:
                                                               if len(self._parts.rows) else "")),
                  ("duplicates", f"{_count(self.duplicate_pairs, 'pair')} in {_count(len(self._groups.rows), 'group')}"),
                  ("keep", f"{self.n - len(self.remove)} of {self.n} rows: no duplicate of a kept row, no bad row")]
+        if self.query is not None:
+            facts = [fact for fact in facts if fact[0] not in ("components", "keep")]
         if np.isinf(self.threshold).any():  # only duplicates were searched
             facts = [fact for fact in facts if fact[0] in ("embeddings", "duplicates", "keep")]
         elif self.labels is not None:
@@ -628,7 +644,8 @@ def _check_place(out: Any, replace: bool, format: str) -> None:  # noqa: A002
         raise _lib.FileError(f"{os.fsdecode(out)!r} exists; replace=True replaces an earlier result")
 
 
-def run_search(rows: Any, label: Optional[np.ndarray], search: dict[str, Any], watch: Optional[_Watch] = None) -> Optional[_Handle]:
+def run_search(rows: Any, label: Optional[np.ndarray], search: dict[str, Any], watch: Optional[_Watch] = None,
+               alive: Any = None) -> Optional[_Handle]:
     """The search of the library; None: that of a worker, which has no result."""
     matrix = {"files": rows.handle} if isinstance(rows, Files) else {
         "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
@@ -638,7 +655,35 @@ def run_search(rows: Any, label: Optional[np.ndarray], search: dict[str, Any], w
         spec.progress = watch.callback
     out = ctypes.c_void_p()
     _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
-    return _Handle(out.value, rows) if out.value else None
+    return _Handle(out.value, (rows, alive)) if out.value else None
+
+
+def _compare(source: Any, query: Any, stored: Any, texts: Optional[list[str]], query_names: Any, *, watch_of: Any, place: Any,
+             asked: dict[str, Any], path: bool) -> Discovery:
+    """New rows against those of a stored result."""
+    out, replace, format = place  # noqa: A001
+    if out is not None:
+        _check_place(out, replace, format)
+    new = rows_of(Files(paths_of(query) or []).read() if paths_of(query) is not None else query)
+    if new.dim != source.dim:
+        raise ArgumentError(f"query has {new.dim} dimensions, the embeddings {source.dim}")
+    names = names_of(index_of(query) if query_names is None else query_names, new.n)
+    folder = tempfile.mkdtemp(prefix="glofnd-") if isinstance(stored, Discovery) else None
+    watch, handle = _Watch(watch_of), None
+    try:
+        if folder is not None:
+            stored.save(folder, replace=True)
+        handle = run_search(source, None, {**asked, "parts": None, "stored": os.fsencode(folder or stored), "query": new.pointer,
+                                           "query_n": new.n, "query_stride": new.stride, "query_dtype": new.dtype}, watch, new)
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        watch.close(handle is not None)
+    found = Discovery(handle, names, source.dim, source=source.source if path else "memory", other_names=texts,
+                      query=(paths_of(query) or ["memory"])[0])
+    if out is not None:
+        found.save(out, replace=replace, format=format)
+    return found
 
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
@@ -649,7 +694,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
              negatives: int = 0, approx: int = 0, only_duplicates: bool = False, graph: bool = False,
              resume: Union[bool, str, os.PathLike] = False, out: Union[None, str, os.PathLike] = None, format: str = "tsv",  # noqa: A002
              replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0,
-             embed: Optional[Callable[[list[Any]], Any]] = None, batch: int = 256, **other: Any) -> Discovery:
+             embed: Union[None, str, Callable[[list[Any]], Any]] = None, batch: int = 256, query: Any = None, stored: Any = None,
+             query_names: Any = None, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
@@ -659,7 +705,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
                 or zero are left out: bad_rows
     column, id, label_column    of files and tables (pandas, polars, pyarrow, datasets of Hugging Face, a dictionary): the column of
                 embeddings, of names, of labels; without them the only one that fits, and no labels. tensor: of .safetensors files
-    embed       a function that makes embeddings [samples][dimensions] of a list of at most `batch` samples, on any device. `embeddings`
+    embed       "pixels": 8 x 8 x 3 means of the pixels of images, as the program compares folder:DIR (needs Pillow); or a function that makes embeddings [samples][dimensions] of a list of at most `batch` samples, on any device. `embeddings`
                 are then PIL images, paths of images (opened as RGB), texts, or a table whose `column` has such. Images that
                 cannot be read are bad rows
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
@@ -671,6 +717,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
                 natural neighbours have it (result: duplicate_limit)
     memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. If the rows of files take
                 more, they are streamed. None: half of the machine
+    query       new embeddings in memory, and `stored`: the result of discover(embeddings), or its folder. Each new row gets its own
+                threshold over all embeddings; neighbours, pairs and duplicates are rows of `embeddings`. alpha or k, and duplicates
+                are those of `stored` unless given. query_names: names of the new rows
     out         folder of the result, written as by save(); format, replace, graph: as there
     resume      with files: the folder of finished blocks of the search, or True: `out`.partial. If the process dies, the same call
                 continues. save() removes the folder. Rows are streamed, so that the search needs two to four times the products
@@ -698,6 +747,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     top, max_pairs, threads = _number("top", top, 0, 1000000), _number("max_pairs", max_pairs, 1), _number("threads", threads, 0, 1024)
     similarity = _similarity(duplicates)
     if embed is not None:
+        if isinstance(embed, str) and embed == "pixels":
+            from ._raw import pixel_means as embed
         if not callable(embed):
             raise ArgumentError(f"embed is {embed!r}; expected a function of a list of samples")
         from ._raw import embedded
@@ -724,6 +775,12 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     label, classes = labels_of(labels, source.n)
     classes = titles or classes
     texts = names_of(names, source.n)
+    if (query is None) != (stored is None):
+        raise ArgumentError("query and stored go together")
+    if query is not None:
+        return _compare(source, query, stored, texts, query_names, watch_of=progress, place=(out, replace, format), asked={
+            "device": _lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], "alpha": alpha or 0.0, "k": k or 0, "top": top or -1,
+            "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads}, path=paths is not None)
     if alpha is None and k is None and not only_duplicates:
         alpha = 0.01
     if device == "cuda":

@@ -77,7 +77,8 @@ STRUCTS["glofnd_discover_spec"] = [
     ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
     ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("duplicates", c_int32), ("progress", PROGRESS),
     ("user", c_void_p), ("files", c_void_p), ("negatives", c_int64), ("approx", c_int64), ("only_duplicates", c_int32),
-    ("worker", c_int32), ("parts", c_char_p), ("patience", c_double),
+    ("worker", c_int32), ("parts", c_char_p), ("patience", c_double), ("stored", c_char_p), ("query", c_void_p), ("query_n", c_int64),
+    ("query_stride", c_int64), ("query_dtype", c_int32), ("reserved", c_int32),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
     ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),
@@ -109,7 +110,8 @@ STRUCTS["glofnd_decisions"] = [
 ]
 STRUCTS["glofnd_discovery_files"] = [
     ("size", c_size_t), ("source", c_char_p), ("names", c_void_p), ("classes", c_void_p), ("class_count", c_int64),
-    ("replace", c_int32), ("parquet", c_int32), ("graph", c_int32),
+    ("replace", c_int32), ("parquet", c_int32), ("graph", c_int32), ("other_names", c_void_p),
+    ("query_source", c_char_p),
 ]
 
 CONSTANTS = {

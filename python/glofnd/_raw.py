@@ -30,6 +30,22 @@ def _opened(item: Any) -> Any:
         return image.convert("RGB")
 
 
+def pixel_means(images: list[Any]) -> np.ndarray:
+    """[samples][192]: 8 x 8 x 3 means of the pixels of PIL images or arrays, less the mean of these 192 numbers."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UnsupportedError("embed=\"pixels\" needs Pillow: pip install pillow") from None
+    rows = np.empty((len(images), 192), np.float32)
+    for row, image in zip(rows, images):
+        if not hasattr(image, "resize") or not hasattr(image, "convert"):
+            image = Image.fromarray(np.asarray(image))
+        bands = image.convert("RGB").resize((8, 8), Image.Resampling.BOX)
+        row[:] = np.asarray(bands, np.float32).ravel()
+        row -= row.mean()
+    return rows
+
+
 def _items(x: Any, column: Optional[str]) -> Any:
     """A sequence of raw samples."""
     titles = titles_of(x)

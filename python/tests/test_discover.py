@@ -360,6 +360,40 @@ class Decisions(unittest.TestCase):
         with self.assertRaisesRegex(glofnd.ArgumentError, "raise top"):
             found.decide(rows=2)
 
+    def test_new_rows_against_a_stored_result(self):
+        random = np.random.default_rng(8)
+        x = random.normal(size=(300, 16)).astype(np.float32)
+        new = np.concatenate([x[40:60], random.normal(size=(30, 16))]).astype(np.float32)
+        new[3] = np.nan
+        stored = glofnd.discover(x, k=5)
+        found = glofnd.discover(x, query=new, stored=stored, names=[f"old {i}" for i in range(300)])
+        unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)  # noqa: E731
+        s = unit(new) @ unit(x).T
+        self.assertEqual((found.n, found.dim, list(found.bad_rows)), (50, 16, [3]))
+        for i in (0, 10, 49):
+            best = np.argsort(-s[i], kind="stable")
+            np.testing.assert_array_equal(found.neighbours[i], best[:20])
+            self.assertAlmostEqual(float(found.threshold[i]), float(s[i, best[5]]), places=5)
+        pairs = found.pairs()
+        np.testing.assert_array_equal(pairs.mutual, pairs.similarity > stored.threshold[pairs.other])
+        copies = found.duplicates()
+        np.testing.assert_array_equal(copies.a, np.delete(np.arange(20), 3))
+        np.testing.assert_array_equal(copies.b, copies.a + 40)
+        self.assertTrue(copies.exact.all())
+        self.assertEqual(found.to_pandas("duplicates").b_name[0] if importlib.util.find_spec("pandas") else "old 40", "old 40")
+        with tempfile.TemporaryDirectory() as folder:
+            stored.save(os.path.join(folder, "stored"))
+            again = glofnd.discover(x, query=new, stored=os.path.join(folder, "stored"), out=os.path.join(folder, "out"))
+            self.assertIn("against     300 of memory", pathlib.Path(folder, "out", "summary.txt").read_text())
+            with self.assertRaisesRegex(glofnd.ArgumentError, "different embeddings"):
+                glofnd.discover(x[:200], query=new, stored=os.path.join(folder, "stored"))
+        np.testing.assert_array_equal(again.neighbours, found.neighbours)
+        for wrong, text in ((dict(query=new), "go together"), (dict(query=new[:, :3], stored=stored), "dimensions")):
+            with self.assertRaisesRegex(glofnd.ArgumentError, text):
+                glofnd.discover(x, **wrong)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "nothing to decide"):
+            found.decide()
+
     def test_an_outlier_that_exists_twice_is_found(self):
         x = np.concatenate([self.x, -self.x[:2], -self.x[:2]])
         found = glofnd.discover(x, k=5)

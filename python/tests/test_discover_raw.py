@@ -85,6 +85,21 @@ class Raw(unittest.TestCase):
         x[7] = np.nan
         self.same(found, x)
 
+    @unittest.skipUnless(HAVE["PIL"], "needs Pillow")
+    def test_pixels_need_no_network(self):
+        from PIL import Image
+        random = np.random.default_rng(4)
+        images = [Image.fromarray(random.integers(0, 255, (6, 6, 3)).astype(np.uint8)).resize((48, 48), Image.Resampling.BICUBIC)
+                  for _ in range(30)]
+        images[20] = images[3].resize((80, 80))
+        images[21] = Image.fromarray((np.asarray(images[4]) * 0.8).astype(np.uint8))
+        found = glofnd.discover(images, embed="pixels", k=3)
+        copies = found.duplicates()
+        self.assertEqual(sorted(zip(copies.a.tolist(), copies.b.tolist())), [(3, 20), (4, 21)])
+        self.assertEqual(found.dim, 192)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "expected a function"):
+            glofnd.discover(images, embed="clip", k=3)
+
     @unittest.skipUnless(HAVE["datasets"] and HAVE["PIL"], "needs datasets and Pillow")
     def test_columns_of_a_dataset(self):
         import datasets

@@ -220,3 +220,13 @@ expect 1 "choose the column of names: --id=NAME" discover x.npy --names metadata
 expect 1 "no file matches" discover 'parts/none-*.npy' --out z
 expect 1 "rows of 5 numbers; those of x.npy have 6" discover x.npy "$parquet/defaults.parquet" --out z
 [ ! -e z ] || fail "something was left behind"
+
+# A folder of clip-retrieval from its top; folders and files whose data are elsewhere say what to do.
+mkdir -p laion/img_emb laion/metadata arrows && cp x.npy laion/img_emb/img_emb_0.npy && cp classes.csv laion/metadata/m.csv || fail "laion"
+rm -rf other
+expect 0 "written" discover laion --names laion/metadata --id name --k 3 --out other
+cp laion/img_emb/img_emb_0.npy laion/x.npy && expect 0 "written" discover laion/x.npy --k 3 --out top
+cmp other/anchors.npy top/anchors.npy || fail "another matrix than img_emb"
+: > arrows/data-00000-of-00001.arrow
+expect 1 'load_from_disk(FOLDER).to_parquet("x.parquet")' discover arrows --out z
+[ ! -e z ] || fail "something was left behind"
