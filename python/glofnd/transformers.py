@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from typing import Any, Iterator, Optional
 
@@ -30,14 +31,13 @@ def _parts(loss: Any) -> dict[str, torch.nn.Module]:
     return dict(loss) if hasattr(loss, "items") else {"": loss}
 
 
+def _modules(loss: Any) -> dict[str, torch.nn.Module]:
+    return {path: module for key, part in _parts(loss).items() for path, module in part.named_modules(prefix=key)}
+
+
 def criteria_of(loss: Any) -> dict[str, GloFNDLoss]:
     """Every GloFNDLoss inside of a loss, by its path."""
-    found: dict[str, GloFNDLoss] = {}
-    for key, part in _parts(loss).items():
-        for path, module in part.named_modules(prefix=key):
-            if isinstance(module, GloFNDLoss):
-                found[path] = module
-    return found
+    return {path: module for path, module in _modules(loss).items() if isinstance(module, GloFNDLoss)}
 
 
 def state_of(loss: Any) -> dict[str, dict[str, torch.Tensor]]:
@@ -50,17 +50,12 @@ def set_state(loss: Any, state: dict[str, dict[str, torch.Tensor]], where: str) 
     have = criteria_of(loss)
     for path, values in state.items():
         if path not in have:
-            owner, _, name = path.rpartition(".criteria.")
-            module: Any = next((part.get_submodule(owner[len(key):].lstrip(".")) for key, part in _parts(loss).items()
-                                if owner.startswith(key) and _has(part, owner[len(key):].lstrip("."))), None)
-            if not hasattr(module, "criterion_of"):
+            owner = re.fullmatch(r"(?:(.*)\.)?criteria\.(\d+)", path)
+            module = owner and _modules(loss).get(owner.group(1) or "")
+            if owner is None or not hasattr(module, "criterion_of"):
                 raise StateError(f"{where} holds thresholds of {path or 'the loss'!r}, which this loss does not have: make it as it was saved")
-            have[path] = module.criterion_of(int(name))
+            have[path] = module.criterion_of(int(owner.group(2)))  # type: ignore[union-attr]
         have[path].load_state_dict(values)
-
-
-def _has(module: torch.nn.Module, path: str) -> bool:
-    return path in dict(module.named_modules())
 
 
 def save_state(loss: Any, path: str) -> None:
@@ -114,12 +109,12 @@ class GloFNDCallback(TrainerCallback):
         self.loss, self.log, self.resume = loss, log, resume
 
     def _epoch(self, state: Any) -> None:
-        for criterion in criteria_of(self.loss).values():
-            criterion.set_epoch(int((state.epoch or 0) + 1e-6))
-        for part in _parts(self.loss).values():
-            for module in part.modules():
-                if hasattr(module, "criterion_of"):
-                    module.epoch = int((state.epoch or 0) + 1e-6)
+        epoch = int((state.epoch or 0) + 1e-6)
+        for module in _modules(self.loss).values():
+            if isinstance(module, GloFNDLoss):
+                module.set_epoch(epoch)
+            elif hasattr(module, "criterion_of"):
+                module.epoch = epoch  # of criteria that it makes later
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         folder: Optional[str] = None
