@@ -145,6 +145,7 @@ static const choice CHOICE[] = {
     {"fnc+groups", GLOFND_DETECT_FNC, GLOFND_FNC_QUANTILE, 0, 1, 0, 0},
     {"fnc topk", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, 0, 0, 0, 0},
     {"fnc threshold", GLOFND_DETECT_FNC, GLOFND_FNC_THRESHOLD, 0, 0, 0, 0},
+    {"mutual", GLOFND_DETECT_MUTUAL, 0, GLOFND_LEARN_ADAM, 0, 0, 0},
     {"positive", GLOFND_DETECT_POSITIVE, 0, 0, 1, 0, 0},
     {"positive-relative", GLOFND_DETECT_POSITIVE_RELATIVE, 0, 0, 0, 0, 0},
     {"oracle", GLOFND_DETECT_ORACLE, 0, 0, 0, 0, 0},
@@ -157,6 +158,7 @@ enum { CHOICES = sizeof CHOICE / sizeof *CHOICE };
 static const char *refusal(const scene *s) {
     if (s->o.compat == GLOFND_COMPAT_OFFICIAL) return "compat official";
     if (s->o.similarity == GLOFND_SIMILARITY_BANK) return "similarity bank";
+    if (s->o.detector == GLOFND_DETECT_MUTUAL) return "detector mutual";
     if (s->o.detector == GLOFND_DETECT_FNC && s->o.fnc_rule != GLOFND_FNC_QUANTILE) return "fnc_rule topk";
     return NULL;
 }
