@@ -311,7 +311,7 @@ typedef struct glofnd_batch {
     int64_t n;                  /* samples, 2 or more */
     int64_t dim;                /* length of an embedding */
     const void *a, *b;          /* [n] rows of dim numbers, a_stride and b_stride apart: the two views; or image and text */
-    const int64_t *id;          /* [n] anchor ids, all different; of a store of keys any numbers */
+    const int64_t *id;          /* [n] anchor ids, all different, unless option `repeats`; of a store of keys any numbers */
     const int32_t *label;       /* [n] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
     const int32_t *group;       /* [n] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
     int64_t a_stride, b_stride; /* numbers from row to row of a and b; 0: dim */

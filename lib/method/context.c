@@ -57,7 +57,7 @@ gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q) {
     s.bf16 = o->math == GLOFND_MATH_BF16;
     s.own = rows * per_sample;
     s.all = cols * per_sample;
-    for (int i = 0; i < sides; i++) s.candidates[i] = q->candidates[i].n, s.keyed |= q->candidates[i].id != NULL;
+    for (int i = 0; i < sides; i++) s.candidates[i] = q->candidates[i].n, s.keyed |= o->repeats || q->candidates[i].id != NULL;
     const int64_t candidates = GF_MAX(s.candidates[0], s.candidates[1]);
     s.negatives = (cols - 1) * per_sample + candidates;
     s.tile = s.all <= 1024 ? 64 : 128;
@@ -183,6 +183,9 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     TAKE(&at, ws->theta_sum, s->mutual ? s->all : 0);
     TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
     TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
+    TAKE(&at, ws->copy, s->keyed ? s->rows : 0), TAKE(&at, ws->next_copy, s->keyed ? s->rows : 0);
+    TAKE(&at, ws->last_copy, s->keyed ? s->cols : 0);
+    TAKE(&at, ws->row_log_u, s->keyed ? s->own : 0), TAKE(&at, ws->row_grad_tau, s->keyed ? s->own : 0);
     TAKE(&at, ws->key_row, s->rows);
     ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
     ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));

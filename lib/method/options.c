@@ -56,6 +56,9 @@ static const gf_option rows[] = {
     NAME(fnc_rule, fnc_rules, "quantile", "method",
          "detector fnc: interpolated quantile of the row, exactly the top k, or all above fnc_threshold"),
     NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
+    SWITCH(repeats, "0", "method",
+           "1: a sample may occur several times in a batch; its copies are no negatives of each other, and its threshold moves "
+           "once"),
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
     NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
@@ -149,6 +152,9 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
          "directions: forward is for pairing image-text, compat paper, similarity embedding, and a detector other than mutual; "
          "set "
          "directions to both, or change these"},
+        {o->repeats && (official || bank || scored), "repeats: samples that occur several times in a batch are for compat paper, "
+                                                     "similarity embedding, and no fnc_rule topk or "
+                                                     "threshold; set repeats to 0, or change these"},
         {o->neighbours > 0 && !(bank && compares && views),
          "neighbours: they are found by averages of two views; set similarity to bank, pairing to views, and detector to glofnd, "
          "single or fnc; or neighbours to 0"},

@@ -217,6 +217,7 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
             "candidates (batch.negatives_a, negatives_b) do not go with device cuda yet");
     FAIL_IF(err, ctx->device && gf_anchored(o) < gf_sides(o), GLOFND_E_UNSUPPORTED,
             "directions forward does not go with device cuda yet");
+    FAIL_IF(err, ctx->device && o->repeats, GLOFND_E_UNSUPPORTED, "repeats does not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -299,7 +300,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     for (int i = 0; i < p.sides; i++) {
         p.candidates[i] = q->candidates[i].n;
         p.negatives[i] = (q->cols - 1) * p.per_sample + q->candidates[p.sides - 1 - i].n;
-        p.keyed |= q->candidates[i].id != NULL;
+        p.keyed |= o->repeats || q->candidates[i].id != NULL;
     }
     p.tau = q->tau > 0.0 ? q->tau : o->tau;
     p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
@@ -449,6 +450,38 @@ static glofnd_status make_keys(gf_step *step) {
     return GLOFND_OK;
 }
 
+/* Lists of the own samples of every anchor. Its state moves once, by all of them, so they must lie on one rank. Where ranks have equal
+ * parts of the batch, all of them see copies on several of them, and fail together. */
+static glofnd_status make_copies(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    gf_workspace *ws = step->ws;
+    const int per_sample = step->plan.per_sample, parts = q->cols % q->rows == 0 && q->row0 % q->rows == 0;
+    if (!step->plan.o.repeats) return GLOFND_OK;
+    for (int64_t j = 0; j < q->cols; j++) {
+        const int64_t first = ws->key[j * per_sample] < 0 ? j : ws->key[j * per_sample], a = j - q->row0;
+        const int own = a >= 0 && a < q->rows, other = first >= q->row0 && first < q->row0 + q->rows;
+        FAIL_IF(&step->ctx->err, own != other || (parts && j / q->rows != first / q->rows), GLOFND_E_INDEX,
+                "batch.id[%lld] and batch.id[%lld] are both %lld, on different ranks; copies of a sample must lie on one rank",
+                (long long)first, (long long)j, (long long)q->id[j]);
+        if (!own) continue;
+        ws->copy[a] = (int32_t)(first - q->row0), ws->next_copy[a] = -1;
+        if (first < j) ws->next_copy[ws->last_copy[first]] = (int32_t)a;
+        ws->last_copy[first] = (int32_t)a;
+    }
+    return GLOFND_OK;
+}
+
+/* The first own sample of the anchor of own sample a, and the one after it; -1: none. */
+static int64_t first_copy(const gf_step *step, int64_t a) { return step->plan.o.repeats ? step->ws->copy[a] : a; }
+
+static int64_t next_copy(const gf_step *step, int64_t a) { return step->plan.o.repeats ? step->ws->next_copy[a] : -1; }
+
+/* All copies of an anchor get the new state of the first one. */
+static void share_state(const gf_step *step, int i) {
+    glofnd_anchor *state = step->ws->side[i].fresh_state;
+    for (int64_t a = 0; a < step->plan.rows && step->plan.o.repeats; a++) state[a] = state[first_copy(step, a)];
+}
+
 /* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
 static glofnd_status embed_support(gf_step *step) {
     const gf_step_batch *q = step->batch;
@@ -478,7 +511,7 @@ static glofnd_status embed_support(gf_step *step) {
 
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *q) {
     const gf_workspace *ws = ctx->ws; /* most times it is laid out for such a batch already */
-    const int keyed = q->candidates[0].id || q->candidates[1].id;
+    const int keyed = ctx->o.repeats || q->candidates[0].id || q->candidates[1].id;
     if (!ws || ws->configuration != ctx->configuration || ws->shape.rows != q->rows || ws->shape.cols != q->cols ||
         ws->shape.dim != q->dim || ws->shape.candidates[0] != q->candidates[0].n ||
         ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed) {
@@ -495,6 +528,7 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     for (int i = 0; i < p->sides; i++) step->ops->pack(&side[i].z, ctx->threads);
     for (int i = 0; i < p->sides; i++) TRY(embed_candidates(step, i));
     TRY(make_keys(step));
+    TRY(make_copies(step));
     step->scores = q->support_a && p->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
     if (p->topk && q->support_a) TRY(embed_support(step));
     /* Labels and groups per row; -1 where there is none. */
@@ -654,6 +688,26 @@ glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n) {
     return GLOFND_OK;
 }
 
+/* Ids that occur several times: each must be in the store, or have one slot that is no other's. */
+static glofnd_status check_repeated_ids(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    gf_error *err = &step->ctx->err;
+    int64_t *scratch = step->ws->id_scratch, *slots = scratch + 2 * q->cols, n = 0;
+    if (step->store->spec.keyed) return GLOFND_OK;
+    if (!q->slot) return gf_store_check_ids(err, step->store, "batch.id", q->id, q->cols, 0, scratch);
+    for (int64_t j = 0; j < q->cols; j++)
+        FAIL_IF(err, q->id[j] < 0, GLOFND_E_INDEX, "batch.id[%lld] is %lld; ids must not be negative", (long long)j,
+                (long long)q->id[j]);
+    for (int64_t a = 0; a < q->rows; a++) {
+        const int64_t first = first_copy(step, a);
+        FAIL_IF(err, q->slot[first] != q->slot[a], GLOFND_E_INDEX,
+                "own.slot[%lld] is %lld and own.slot[%lld] is %lld, but both samples have the id %lld", (long long)first,
+                (long long)q->slot[first], (long long)a, (long long)q->slot[a], (long long)q->id[q->row0 + a]);
+        if (first == a) slots[n++] = q->slot[a];
+    }
+    return gf_store_check_ids(err, step->store, "own.slot", slots, n, 1, scratch);
+}
+
 static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     glofnd_ctx *ctx = step->ctx;
     const gf_step_batch *q = step->batch;
@@ -664,10 +718,12 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     step->slot = q->slot ? q->slot : q->id + q->row0;
     step->ws->near.key = 0; /* neighbours of an earlier batch */
     if (ctx->state_at) step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
+    if (p->o.repeats) TRY(check_repeated_ids(step));
     if (step->store->spec.keyed) {
-        TRY(gf_store_check_keys(&ctx->err, "batch.id", q->id, q->cols, scratch));
+        if (!p->o.repeats) TRY(gf_store_check_keys(&ctx->err, "batch.id", q->id, q->cols, scratch));
         TRY(gf_store_rows(&ctx->err, store, step->slot, q->rows, !(q->want & GLOFND_WANT_NO_UPDATE), step->ws->key_row));
         step->slot = step->ws->key_row;
+    } else if (p->o.repeats) { /* checked */
     } else if (!q->slot) {
         TRY(gf_store_check_ids(&ctx->err, step->store, "batch.id", q->id, q->cols, 1, scratch));
     } else {
@@ -864,8 +920,10 @@ static int64_t row_negatives(const gf_step *step, int i, int64_t r) {
 static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
     const int per_sample = step->plan.per_sample;
     double sum = 0.0;
-    for (int v = 0; v < per_sample; v++) sum += (double)step->ws->side[i].quantile[anchor * per_sample + v];
-    return sum / per_sample;
+    int64_t rows = 0;
+    for (int64_t a = first_copy(step, anchor); a >= 0; a = next_copy(step, a))
+        for (int v = 0; v < per_sample; v++, rows++) sum += (double)step->ws->side[i].quantile[a * per_sample + v];
+    return sum / (double)rows;
 }
 
 static glofnd_status open_thresholds(gf_step *step) {
@@ -927,11 +985,13 @@ static glofnd_status move_lambdas(gf_step *step, int *complete) {
         double all[2] = {0.0, 0.0};
         for (int64_t a = 0; a < p->rows; a++) {
             double above = 0.0, negatives = 0.0;
-            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++) {
-                const int64_t n = row_negatives(step, i, r);
-                above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
-                negatives += (double)n;
-            }
+            if (first_copy(step, a) != a) continue;
+            for (int64_t c = a; c >= 0; c = next_copy(step, c))
+                for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
+                    const int64_t n = row_negatives(step, i, r);
+                    above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
+                    negatives += (double)n;
+                }
             all[0] += above, all[1] += negatives;
             if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, &side->fresh_state[a], above / negatives);
         }
@@ -939,6 +999,7 @@ static glofnd_status move_lambdas(gf_step *step, int *complete) {
             TRY(gf_step_sum_ranks(step, all, 2));
             gf_lambda_update(&p->learner, &step->shared_row[i], all[0] / all[1]);
         }
+        share_state(step, i);
         gf_sum_in *x = &side->limits;
         for (int64_t r = 0; r < p->own; r++) {
             const glofnd_anchor *row = p->shared ? &step->shared_row[i] : &side->fresh_state[r / p->per_sample];
@@ -1138,6 +1199,29 @@ static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofn
     stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);
 }
 
+/* repeats: u and temperature of every anchor, by all rows of its copies. Returns the sum of log u over the own samples. */
+static double close_copies(gf_step *step, int i) {
+    const gf_plan *p = &step->plan;
+    const gf_side *side = &step->ws->side[i];
+    double all = 0.0;
+    for (int64_t a = 0; a < p->rows; a++) {
+        glofnd_anchor *row = &side->fresh_state[a];
+        double log_u = -INFINITY, grad_tau = 0.0;
+        int64_t copies = 0;
+        if (first_copy(step, a) != a) continue;
+        for (int64_t c = a; c >= 0; c = next_copy(step, c), copies++) {
+            for (int v = 0; v < p->per_sample; v++) log_u = gf_log_add(log_u, step->ws->row_log_u[c * p->per_sample + v]);
+            grad_tau += step->ws->row_grad_tau[c];
+        }
+        if (gf_loss_individual(&p->o))
+            gf_row_update_tau(&p->o, row, 1.0 / (double)side->limits.inv_tau[a * p->per_sample], grad_tau / (double)copies);
+        if (gf_row_keeps_u(p)) row->log_u = (float)(log_u - log((double)(copies * p->per_sample)));
+    }
+    share_state(step, i);
+    for (int64_t a = 0; a < p->rows && gf_row_keeps_u(p); a++) all += (double)side->fresh_state[a].log_u;
+    return all;
+}
+
 /* Every row gets its loss and its weights in the gradient, every anchor its new u and, individually, its temperature. */
 static glofnd_status row_losses(gf_step *step, gf_link *links) {
     const gf_plan *p = &step->plan;
@@ -1172,11 +1256,17 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
                 sum.unpaired += (double)(p->negatives[i] - x.negatives);
                 sum.quantile += (double)side->quantile[r];
             }
+            if (p->o.repeats) {
+                for (int v = 0; v < per_sample; v++) step->ws->row_log_u[a * per_sample + v] = log_u[v];
+                step->ws->row_grad_tau[a] = grad_tau;
+                continue;
+            }
             if (gf_loss_individual(&p->o)) gf_row_update_tau(&p->o, row, tau, grad_tau);
             if (!gf_row_keeps_u(p)) continue;
             row->log_u = gf_row_mean_u(log_u, per_sample);
             sum.log_u += (double)row->log_u;
         }
+        if (p->o.repeats) sum.log_u += close_copies(step, i);
     }
     for (int i = 0; i < p->anchored; i++)
         for (int64_t a = 0; a < p->rows; a++) {

@@ -73,7 +73,12 @@ typedef struct gf_workspace {
     int32_t *key;       /* [all], of both sides */
     int32_t *key_table; /* [2 cols] position + 1, at a place that its id gives; 0: free */
     int32_t *key_count; /* [cols][3] samples of the batch, candidates of each side with this key */
-    int64_t *key_row;   /* [rows] of a store of keys: rows of the own samples */
+    /* repeats: own samples of one anchor are a list from its first one on. */
+    int32_t *copy;                    /* [rows] the first one */
+    int32_t *next_copy;               /* [rows] -1: the last one */
+    int32_t *last_copy;               /* [cols] by key, while the lists are made */
+    double *row_log_u, *row_grad_tau; /* [own] of the rows of a side */
+    int64_t *key_row;                 /* [rows] of a store of keys: rows of the own samples */
     void *tile_scratch, *select_scratch;
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;

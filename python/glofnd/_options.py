@@ -19,6 +19,7 @@ class Options(TypedDict, total=False):
     omega: float
     fnc_rule: Literal["quantile", "topk", "threshold"]
     compat: Literal["paper", "official"]
+    repeats: bool
     normalize: bool
     learner: Literal["adam", "sgd", "adam-official", "ring"]
     lambda_init: LambdaInit

@@ -345,6 +345,10 @@ def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world:
     ids = index.cpu()
     foreign = torch.ones(ids.shape[0], dtype=torch.bool)
     foreign[row0:row0 + rows] = False
+    if core.values.get("repeats"):  # copies of a sample lie on one rank, and have one state
+        last = {int(x): i for i, x in enumerate(ids.tolist()) if foreign[i]}
+        foreign[:] = False
+        foreign[list(last.values())] = True
     other_ids = ids[foreign].contiguous()
     for side in range(core.engine.sides):
         own = torch.empty(rows, ROW_BYTES, dtype=torch.uint8)

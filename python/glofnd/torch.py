@@ -128,6 +128,8 @@ class GloFNDLoss(nn.Module):
     lambda_init  "quantile": a threshold starts at the quantile of its sample's first batch; "one", as in the paper: at 1, from where it
                  falls by at most lambda_lr a visit, so that nothing is flagged in the first epochs
     math         products on a GPU: "auto" rounds to bfloat16 if tau is 0.05 or more; "split" is as exact as PyTorch's float32
+    repeats      True: a sample may occur several times in a batch (sampling with replacement, augmented queries). Its copies are no negatives
+                 of each other, and its threshold moves once; with several ranks they must be on one
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads ...
 
     None: the library's default, which `python -m glofnd --options` shows; C and the program have the same.

@@ -176,6 +176,33 @@ class Arrays(unittest.TestCase):
                 engine.step(a, a, range(6), **more)
 
 
+class Repeats(unittest.TestCase):
+    def test_copies_are_no_negatives(self):
+        given = rows(6, 8, 1), rows(6, 8, 2)
+        ids = torch.tensor([0, 1, 0, 2, 3, 0])
+        x, y = leaves(*given), leaves(*(t.double() for t in given))
+        got = GloFNDLoss(4, "simclr", pairing="image-text", repeats=True, **PLAIN)(x[0], x[1], ids)
+        banned = (ids[:, None] == ids[None, :]) & ~torch.eye(6, dtype=torch.bool)
+        # The kept negatives count (n/c) = 1 times: n is what is left of a row.
+        want = (one_way(y[0], y[1], [], banned) + one_way(y[1], y[0], [], banned)) / 2
+        self.assertAlmostEqual(got.item(), want.item(), places=4)
+        got.backward()
+        want.backward()
+        for of, other in zip(x, y):
+            self.assertLess((of.grad - other.grad).abs().max().item(), 2e-5 * other.grad.abs().max().item())
+
+    def test_a_threshold_moves_once(self):
+        a, b = rows(6, 8, 1), rows(6, 8, 2)
+        criterion = GloFNDLoss(4, alpha=0.2, repeats=True)
+        criterion(a, b, [0, 1, 0, 2, 3, 0])
+        self.assertEqual(criterion.state_dict()["clock"].flatten().tolist(), [1] * 4)
+        self.assertEqual(criterion.stats()["pairs"], 3 * 2 * 6 + 3 * 2 * 10)
+        with self.assertRaisesRegex(glofnd.AnchorIndexError, "ids must differ"):
+            GloFNDLoss(4)(a, b, [0, 1, 0, 2, 3, 0])
+        with self.assertRaisesRegex(glofnd.AnchorIndexError, "no negative"):
+            criterion(a, b, [1] * 6)
+
+
 class Refusals(unittest.TestCase):
     def test_what_cannot_be_meant(self):
         a, n = rows(6, 8, 1), rows(4, 8, 2)

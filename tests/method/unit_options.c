@@ -39,9 +39,9 @@ TEST(defaults_are_those_of_the_table) {
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 42);
-    const size_t padding = 2 * sizeof(int32_t);
-    assert_int_equal(sizeof(glofnd_options), 20 * sizeof(int32_t) + 19 * sizeof(double) + 3 * sizeof(int64_t) + padding);
+    assert_int_equal(n, 43);
+    const size_t padding = sizeof(int32_t);
+    assert_int_equal(sizeof(glofnd_options), 21 * sizeof(int32_t) + 19 * sizeof(double) + 3 * sizeof(int64_t) + padding);
 }
 
 TEST(every_name_is_read) {
@@ -205,6 +205,14 @@ TEST(check_refuses_combinations) {
         o.similarity = GLOFND_SIMILARITY_BANK;
         o.detector = relative ? GLOFND_DETECT_POSITIVE_RELATIVE : GLOFND_DETECT_POSITIVE;
         expect_refused(&o, "similarity: bank works with detector");
+    }
+    for (int i = 0; i < 3; i++) {
+        o = defaults();
+        o.repeats = 1;
+        if (i == 0) o.compat = GLOFND_COMPAT_OFFICIAL;
+        if (i == 1) o.similarity = GLOFND_SIMILARITY_BANK;
+        if (i == 2) o.detector = GLOFND_DETECT_FNC, o.fnc_rule = GLOFND_FNC_TOPK;
+        expect_refused(&o, "repeats: samples that occur several times");
     }
     for (int i = 0; i < 4; i++) {
         o = defaults();

@@ -109,8 +109,14 @@ int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
     if (!ref_is_anchor(r, row)) return 0;
     const int64_t side = col < r->rows ? col % 2 : col - r->rows >= r->extra_a;
     if (col < r->rows && row / 2 == col / 2) return 0;
-    if (col >= r->rows && r->id[row] == r->id[col]) return 0;
+    if (r->id[row] == r->id[col]) return 0;
     return r->two_views || row % 2 != side;
+}
+
+int64_t ref_first_sample(const ref_step *r, int64_t i) {
+    for (int64_t j = 0; j < i; j++)
+        if (r->id[2 * j] == r->id[2 * i]) return j;
+    return i;
 }
 
 int64_t ref_negatives(const ref_step *r, int64_t row) {

@@ -84,7 +84,8 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
 /* Shared by the parts of the reference. */
 int ref_is_anchor(const ref_step *r, int64_t row);
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
-int64_t ref_negatives(const ref_step *r, int64_t row); /* n of a row */
+int64_t ref_first_sample(const ref_step *r, int64_t i); /* of the batch, with the id of sample i */
+int64_t ref_negatives(const ref_step *r, int64_t row);  /* n of a row */
 double ref_quantile(const ref_step *r, int64_t row,
                     double alpha);                       /* interpolated, position (1-alpha)(n-1) of the n distinct ones */
 double ref_kth_largest(double *x, int64_t n, int64_t k); /* sorts x; k from 1 */

@@ -6,23 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of the batch that teach one lambda: both views of the sample, or its row of one modality; or all rows of a side. */
+/* Rows of the batch that teach one lambda: those of all samples of the anchor, both views, or of one modality; or all of a side. */
 typedef struct row_set {
-    int64_t first, step, count;
+    const ref_step *r;
+    int64_t id; /* -1: all anchors */
+    int side;
 } row_set;
 
-static row_set rows_of_anchor(const ref_step *r, int64_t i, int side) {
-    return r->two_views ? (row_set){2 * i, 1, 2} : (row_set){2 * i + side, 1, 1};
+static int is_in(const row_set *set, int64_t row) {
+    return (set->r->two_views || row % 2 == set->side) && (set->id < 0 || set->r->id[row] == set->id);
 }
 
-static row_set rows_of_side(const ref_step *r, int side) {
-    return r->two_views ? (row_set){0, 1, r->rows} : (row_set){side, 2, r->batch};
-}
+static row_set rows_of_anchor(const ref_step *r, int64_t i, int side) { return (row_set){r, r->id[2 * i], side}; }
+
+static row_set rows_of_side(const ref_step *r, int side) { return (row_set){r, -1, side}; }
 
 static double share_above(ref_step *r, row_set rows, double lambda) {
     int64_t above = 0, negatives = 0;
-    for (int64_t k = 0; k < rows.count; k++) {
-        const int64_t row = rows.first + k * rows.step;
+    for (int64_t row = 0; row < r->rows; row++) {
+        if (!is_in(&rows, row)) continue;
         for (int64_t col = 0; col < r->cols; col++) {
             if (!ref_is_negative(r, row, col)) continue;
             negatives++;
@@ -35,9 +37,10 @@ static double share_above(ref_step *r, row_set rows, double lambda) {
 }
 
 static double mean_quantile(const ref_step *r, row_set rows, double alpha) {
-    double sum = 0;
-    for (int64_t k = 0; k < rows.count; k++) sum += ref_quantile(r, rows.first + k * rows.step, alpha);
-    return sum / (double)rows.count;
+    double sum = 0, count = 0;
+    for (int64_t row = 0; row < r->rows; row++)
+        if (is_in(&rows, row)) sum += ref_quantile(r, row, alpha), count++;
+    return sum / count;
 }
 
 static double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
@@ -95,8 +98,10 @@ static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const
                             int64_t i, glofnd_anchor *a) {
     if ((double)ring->count < ceil(1 / o->alpha)) return;
     const row_set rows = rows_of_anchor(r, i, side);
-    double mean = 0;
-    for (int64_t k = 0; k < rows.count; k++) mean += ring_quantile(o, ring, r, rows.first + k, q->id[i]) / (double)rows.count;
+    double mean = 0, count = 0;
+    for (int64_t row = 0; row < r->rows; row++)
+        if (is_in(&rows, row)) mean += ring_quantile(o, ring, r, row, q->id[i]), count++;
+    mean /= count;
     a->clock++;
     const double rate = fmax(1 / (double)a->clock, 0.3);
     a->lambda = (float)((1 - rate) * a->lambda + rate * mean);
@@ -126,6 +131,7 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
         if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
         for (int64_t i = 0; i < r->batch; i++) {
             glofnd_anchor *a = &s->row[side][q->id[i]];
+            if (ref_first_sample(r, i) < i) continue; /* it was taken with the first one */
             if (update && !shared && a->clock == 0 && common->clock > 0) {
                 a->lambda = common->lambda;
                 a->m = common->m;
@@ -135,7 +141,8 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
             if (update && !shared && o->learner == GLOFND_LEARN_RING) learn_from_ring(o, &s->ring[side], q, r, side, i, a);
             else if (update && !shared) learn_row(o, q, r, rows_of_anchor(r, i, side), a);
             const row_set rows = rows_of_anchor(r, i, side);
-            for (int64_t k = 0; k < rows.count; k++) r->theta[rows.first + k] = shared ? common->lambda : a->lambda;
+            for (int64_t row = 0; row < r->rows; row++)
+                if (is_in(&rows, row)) r->theta[row] = shared ? common->lambda : a->lambda;
         }
     }
 }

@@ -91,11 +91,13 @@ static void moving_average(const glofnd_options *o, ref_store *s, const glofnd_b
         row_mean(o, r, row);
         r->u[row] = next_u(o, r, gamma, any_seen, s->row[side][q->id[row / 2]].log_u, r->ghat[row]);
     }
-    for (int64_t i = 0; i < r->batch; i++) {
-        const double u0 = r->u[2 * i], u1 = r->u[2 * i + 1];
-        s->row[0][q->id[i]].log_u = (float)log(r->two_views ? (u0 + u1) / 2 : u0);
-        if (!r->two_views && !r->forward) s->row[1][q->id[i]].log_u = (float)log(u1);
-    }
+    for (int side = 0; side < (r->two_views || r->forward ? 1 : 2); side++)
+        for (int64_t i = 0; i < r->batch; i++) {
+            double sum = 0, count = 0;
+            for (int64_t row = 0; row < r->rows; row++)
+                if ((r->two_views || row % 2 == side) && r->id[row] == q->id[i]) sum += r->u[row], count++;
+            s->row[side][q->id[i]].log_u = (float)log(sum / count);
+        }
 }
 
 /* The mean over the two rows of a sample; the authors' SimCLR adds them up. */
@@ -194,7 +196,12 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
     for (int64_t row = 0; row < r->rows; row += r->two_views ? 2 : 1) { /* two views: one temperature, the mean gradient */
         if (!ref_is_anchor(r, row)) continue;
         glofnd_anchor *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
-        const double g = r->two_views ? (r->row_dtau[row] + r->row_dtau[row + 1]) / 2 : r->row_dtau[row], t = ++a->tau_clock;
+        double g = 0, count = 0;
+        if (ref_first_sample(r, row / 2) < row / 2) continue;
+        for (int64_t other = 0; other < r->rows; other++)
+            if (r->id[other] == r->id[row] && (r->two_views || other % 2 == row % 2)) g += r->row_dtau[other], count++;
+        g /= count;
+        const double t = ++a->tau_clock;
         const double m = 0.9 * a->tau_m + (1 - 0.9) * g;
         const double v = 0.999 * a->tau_v + (1 - 0.999) * g * g;
         const double mh = m / (1 - pow(0.9, t)), vh = v / (1 - pow(0.999, t));

@@ -127,6 +127,8 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
                          .group = array(s->batch, sizeof(int32_t))};
     rng g = stream(s, 3, (uint64_t)step), support_stream = stream(s, 4, (uint64_t)step);
     draw_ids(s, step, out->id);
+    for (int64_t i = 1; i < s->batch && s->repeats; i++)
+        if (s->repeats == 1 ? i % 4 == 1 : i % 6 < 3 && i % 6 > 0) out->id[i] = out->id[i - 1];
     for (int64_t i = 0; i < s->batch; i++) {
         const int64_t id = out->id[i];
         draw_embedding(s, id, &g, out->a + i * s->dim);

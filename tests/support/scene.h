@@ -19,6 +19,7 @@ typedef struct scene {
     int with_labels, with_groups, with_support;
     int64_t candidates[2]; /* beyond the batch, of a and of b */
     int with_candidate_ids;
+    int repeats;    /* 1: the second of every four samples is that before it; 2: the second and third of every six are */
     double noise;   /* spread of a class around its direction */
     double lambda0; /* not 0: anchors start at thresholds around this, visited once */
     uint64_t seed;

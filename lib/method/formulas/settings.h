@@ -104,6 +104,7 @@ struct glofnd_options {
     glofnd_detector detector;
     glofnd_action action;
     glofnd_compat compat;
+    int32_t repeats;      /* 1: an id may occur several times in a batch: see docs/method.md */
     int32_t normalize;    /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
     double alpha;         /* fraction of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
     double omega;         /* weight of a flagged pair under ACTION_WEIGHT */
