@@ -350,10 +350,14 @@ typedef struct glofnd_stats {
     double lambda_mean;    /* after the update; mean over anchors and sides */
     double quantile_mean;  /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
     double log_u_mean, tau_mean;
-    double precision, recall; /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
+    double precision, recall; /* WANT_QUALITY, from mask_epoch on: hits / flagged, hits / same; NaN where that is 0/0; else NaN */
     int64_t pairs, flagged;   /* negatives of all anchors; those flagged (by the loss) */
-    int64_t same, hits;       /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
-    int64_t rescued;          /* rows whose negatives were all flagged: their least similar one was kept */
+    int64_t same, hits; /* WANT_QUALITY: negatives of the anchor's label; of these, flagged. Counts add up over steps and ranks,
+                                 and precision and recall of a sum are the ratios above */
+    int64_t rescued;    /* rows whose negatives were all flagged: their least similar one was kept */
+    double f1;          /* 2 precision recall / (precision + recall) = 2 hits / (flagged + same); NaN as they are */
+    double precision_per_anchor, recall_per_anchor; /* as the paper counts: means over the anchors with 0/0 = 1, so that an anchor
+                                                       without flagged pairs counts 1 */
 } glofnd_stats;
 
 /* In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.

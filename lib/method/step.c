@@ -601,7 +601,7 @@ static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_bat
     if (halves & ROWS) return device_stats(c, stats);
     gf_totals sum = {0}; /* those of the first call stay on the device, and the second call adds to them */
     TRY(fetch_totals(c, &sum));
-    memcpy(&c->stats, stats, sizeof c->stats);
+    memcpy(&c->stats, stats, GF_MIN(stats->size, sizeof c->stats));
     add_stats_of_gradients(&c->plan, &sum, &c->stats);
     gf_struct_fill(stats, &c->stats, sizeof c->stats);
     return GLOFND_OK;
@@ -673,7 +673,7 @@ glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const
     TRY(gf_step_begin(&step, ctx, &known));
     if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
     if (step.plan.bank) gf_averages_make(&step);
-    if (stats) memcpy(&ctx->stats, stats, sizeof ctx->stats);
+    if (stats) memcpy(&ctx->stats, stats, GF_MIN(stats->size, sizeof ctx->stats));
     pair_gradients(&step, links, grad_a, grad_b);
     if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
     return GLOFND_OK;
@@ -1178,10 +1178,22 @@ static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ct
         .tau_mean = gf_loss_individual(&p->o) ? sum->tau / anchors : p->tau,
         .precision = NAN,
         .recall = NAN,
+        .f1 = NAN,
+        .precision_per_anchor = NAN,
+        .recall_per_anchor = NAN,
         .pairs = (int64_t)pairs,
         .flagged = (int64_t)(pairs - sum->kept),
         .rescued = (int64_t)sum->rescued,
     };
+}
+
+static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
+
+void gf_stats_pool(glofnd_stats *s) {
+    const int judged = !isnan(s->precision_per_anchor);
+    s->precision = judged ? ratio((double)s->hits, (double)s->flagged) : NAN;
+    s->recall = judged ? ratio((double)s->hits, (double)s->same) : NAN;
+    s->f1 = isnan(s->precision + s->recall) ? NAN : 2.0 * (double)s->hits / (double)(s->flagged + s->same);
 }
 
 /* ... and what the second half adds. The authors' ranks: the other half of loss and temperature gradient comes from the own
@@ -1190,7 +1202,8 @@ static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofn
     const double anchors = (double)(p->anchored * p->rows);
     if (p->want & GLOFND_WANT_QUALITY) {
         stats->same += (int64_t)sum->same, stats->hits += (int64_t)sum->hits;
-        if (p->masking) stats->precision = sum->precision / anchors, stats->recall = sum->recall / anchors;
+        if (p->masking) stats->precision_per_anchor = sum->precision / anchors, stats->recall_per_anchor = sum->recall / anchors;
+        gf_stats_pool(stats);
     }
     if (!p->authors_ranks) return;
     const double k = (double)p->cols / (double)p->rows;

@@ -35,6 +35,8 @@ glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype
 glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim);
 /* Workspace, plan, and unit embeddings of the batch; no state yet. */
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *batch);
+/* precision, recall and f1 from the counts, where flags were judged: the per-anchor ones are numbers. */
+void gf_stats_pool(glofnd_stats *s);
 /* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n);
 

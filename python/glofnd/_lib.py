@@ -58,6 +58,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
             "loss", "grad_tau", "grad_scale", "kept_share", "detector_share", "lambda_mean", "quantile_mean", "log_u_mean",
             "tau_mean", "precision", "recall")],
         *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued")],
+        ("f1", c_double), ("precision_per_anchor", c_double), ("recall_per_anchor", c_double),
     ],
 }
 

@@ -145,7 +145,7 @@ class Golden(unittest.TestCase):
         for name, value in zip(masks, bits):
             if name in case.wanted:
                 np.testing.assert_array_equal(value, case.arrays[name][t].reshape(-1), f"{case.name}: {name} of step {t}")
-        for name, field in (("log_precision", "precision"), ("log_recall", "recall"), ("log_kept_frac", "kept_share")):
+        for name, field in (("log_precision", "precision_per_anchor"), ("log_recall", "recall_per_anchor"), ("log_kept_frac", "kept_share")):
             self.close(case, name, t, np.float64(result.stats[field]))
 
     def compare_state(self, case, t, criterion, options):

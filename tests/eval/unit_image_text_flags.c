@@ -160,8 +160,8 @@ TEST(a_batch_is_what_a_step_sees) {
     const gf_precision_recall *a = &q[0][GF_FN_FNC], *b = &q[1][GF_FN_FNC];
     assert_int_equal(a->anchors, BATCH);
     assert_true(fabs((a->flagged + b->flagged) / 2 - (double)stats.flagged / (double)stats.pairs) < 1e-12);
-    assert_true(fabs((a->precision + b->precision) / 2 - stats.precision) < 1e-7);
-    assert_true(fabs((a->recall + b->recall) / 2 - stats.recall) < 1e-7);
+    assert_true(fabs((a->precision + b->precision) / 2 - stats.precision_per_anchor) < 1e-7);
+    assert_true(fabs((a->recall + b->recall) / 2 - stats.recall_per_anchor) < 1e-7);
     drop(side);
 }
 

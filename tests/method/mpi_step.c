@@ -161,6 +161,9 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     CHECK(fabs(own.lambda_mean - all.lambda_mean) < 1e-5 && fabs(own.kept_share - all.kept_share) < 1e-9,
           "%s, step %d: lambda %g, kept %g; one rank %g, %g", name, step, own.lambda_mean, own.kept_share, all.lambda_mean,
           all.kept_share);
+    CHECK(isnan(own.precision_per_anchor) == isnan(all.precision_per_anchor) &&
+              !(fabs(own.precision_per_anchor - all.precision_per_anchor) > 1e-9),
+          "%s, step %d: precision per anchor %g, one rank %g", name, step, own.precision_per_anchor, all.precision_per_anchor);
     CHECK(isnan(own.precision) == isnan(all.precision) && !(fabs(own.precision - all.precision) > 1e-9),
           "%s, step %d: precision %g, one rank %g", name, step, own.precision, all.precision);
     CHECK(fabs(counters.neighbours - whole.neighbours) < 1e-9, "%s, step %d: %g neighbours, one rank %g", name, step,

@@ -49,7 +49,8 @@ static const entry TABLE[] = {
 #undef F
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
-    F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued),
+    F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(f1), F(precision_per_anchor),
+    F(recall_per_anchor),
 #undef F
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
     CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
@@ -73,7 +74,7 @@ TEST(structs_have_no_hidden_padding) {
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
     ENDS_WITH(glofnd_batch, grad_negatives_b);
-    ENDS_WITH(glofnd_stats, rescued);
+    ENDS_WITH(glofnd_stats, recall_per_anchor);
 }
 
 static FILE *open_fixture(void) {

@@ -173,7 +173,7 @@ TEST(a_mask_is_no_step) {
     assert_int_equal(glofnd_ctx_stats(c, &before), GLOFND_OK);
     assert_int_equal(glofnd_step_mask(c, &other, NULL, links, keep), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stats(c, &after), GLOFND_OK);
-    assert_true(after.precision == 0.25);
+    assert_true(after.precision_per_anchor == 0.25);
     assert_memory_equal(&before, &after, sizeof after);
     assert_int_equal(masks, 3);
     glofnd_store_free(s);

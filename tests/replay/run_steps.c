@@ -273,8 +273,8 @@ static int offer_step(const run *x, int64_t t, message *m) {
         outputs_one(x->o, "log_kept_frac_thr", t, stats->detector_share);
         outputs_one(x->o, "log_lda_quantile", t, stats->quantile_mean);
         outputs_one(x->o, "log_lambda_mean", t, stats->lambda_mean);
-        outputs_one(x->o, "log_precision", t, stats->precision);
-        outputs_one(x->o, "log_recall", t, stats->recall);
+        outputs_one(x->o, "log_precision", t, stats->precision_per_anchor);
+        outputs_one(x->o, "log_recall", t, stats->recall_per_anchor);
     }
     return state_compare(&x->ranks[0].r, &x->s, t, x->o, m);
 }

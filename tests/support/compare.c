@@ -146,8 +146,15 @@ double gradient_scale(const ref_step *r) {
 static void expect_quality(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
     const int detects = s->o.detector != GLOFND_DETECT_NONE || q->group;
     const int wanted = (q->want & GLOFND_WANT_QUALITY) && q->epoch >= s->o.mask_epoch && detects;
-    expect_near(s->name, step, "stats.precision", out->stats.precision, wanted ? r->precision : NAN, 1e-8);
-    expect_near(s->name, step, "stats.recall", out->stats.recall, wanted ? r->recall : NAN, 1e-8);
+    const glofnd_stats *t = &out->stats;
+    const double hits = (double)r->hits, precision = wanted && r->flagged > 0 ? hits / (double)r->flagged : NAN;
+    const double recall = wanted && r->same > 0 ? hits / (double)r->same : NAN;
+    const double f1 = precision + recall > 0 ? 2 * precision * recall / (precision + recall) : precision + recall;
+    expect_near(s->name, step, "stats.precision_per_anchor", t->precision_per_anchor, wanted ? r->precision : NAN, 1e-8);
+    expect_near(s->name, step, "stats.recall_per_anchor", t->recall_per_anchor, wanted ? r->recall : NAN, 1e-8);
+    expect_near(s->name, step, "stats.precision", t->precision, precision, 1e-12);
+    expect_near(s->name, step, "stats.recall", t->recall, recall, 1e-12);
+    expect_near(s->name, step, "stats.f1", t->f1, f1, 1e-12);
     if (!wanted) return;
     expect_equal(s->name, step, "stats.same", out->stats.same, r->same);
     expect_equal(s->name, step, "stats.hits", out->stats.hits, r->hits);

@@ -249,9 +249,9 @@ glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *
     TRY(shard_return(err, r->shard, r->id, c, work));
     /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */
     double *const sums[] = {&stats->loss, &stats->grad_tau, &stats->grad_scale};
-    double *const means[] = {&stats->kept_share,    &stats->detector_share, &stats->lambda_mean,
-                             &stats->quantile_mean, &stats->log_u_mean,     &stats->tau_mean,
-                             &stats->precision,     &stats->recall,         &counters->neighbours};
+    double *const means[] = {&stats->kept_share,           &stats->detector_share,    &stats->lambda_mean,
+                             &stats->quantile_mean,        &stats->log_u_mean,        &stats->tau_mean,
+                             &stats->precision_per_anchor, &stats->recall_per_anchor, &counters->neighbours};
     int64_t *const counts[] = {&stats->pairs, &stats->flagged, &stats->same, &stats->hits, &stats->rescued, &counters->repeats};
     enum { SUMS = 3, MEANS = 9, COUNTS = 6 };
     double x[SUMS + MEANS + COUNTS];
@@ -262,5 +262,6 @@ glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *
     for (int i = 0; i < SUMS; i++) *sums[i] = x[i];
     for (int i = 0; i < MEANS; i++) *means[i] = x[SUMS + i];
     for (int i = 0; i < COUNTS; i++) *counts[i] = (int64_t)x[SUMS + MEANS + i];
+    gf_stats_pool(stats);
     return GLOFND_OK;
 }

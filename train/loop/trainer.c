@@ -286,7 +286,8 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     e->steps += 1.0;
     e->loss += s->loss, e->lambda += s->lambda_mean, e->kept += s->kept_share;
     e->pairs += (double)s->pairs, e->flagged += (double)s->flagged, e->same += (double)s->same, e->hits += (double)s->hits;
-    if (!isnan(s->precision)) e->precision += s->precision, e->recall += s->recall, e->quality_steps += 1.0;
+    if (!isnan(s->precision_per_anchor))
+        e->precision += s->precision_per_anchor, e->recall += s->recall_per_anchor, e->quality_steps += 1.0;
     t->step++;
     return GLOFND_OK;
 }
