@@ -153,20 +153,12 @@ static void list_verbs(FILE *out, const cli_verb *v) {
              v == &cli_root ? "VERB" : "WHAT");
 }
 
-/* 1: `word` is one of the words of `list`. */
-static int is_listed(const char *list, const char *word) {
-    const size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
-    return 0;
-}
-
 void cli_help(const cli_verb *v, int all) {
     int left_out = 0;
     if (v->verbs) list_verbs(stdout, v);
     else cli_print_usage(stdout, v->usage);
     for (int i = 0; i < v->flag_count; i++) {
-        if (all || !v->brief || is_listed(v->brief, v->flags[i].key)) help_flag("", &v->flags[i]);
+        if (all || !v->brief || gf_has_word(v->brief, v->flags[i].key)) help_flag("", &v->flags[i]);
         else left_out++;
     }
     if (v->shows_progress) help_flag("", &quiet_row);

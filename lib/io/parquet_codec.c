@@ -150,6 +150,16 @@ static void skip_value(gf_thrift *t, int type, int depth, int element) {
 
 void gf_thrift_skip(gf_thrift *t, const gf_thrift_struct *s) { skip_value(t, s->type, 0, 0); }
 
+int gf_varint_take(const uint8_t **at, const uint8_t *end, int bits, uint64_t *x) {
+    *x = 0;
+    for (int shift = 0; shift < bits && *at < end; shift += 7) {
+        const uint8_t byte = *(*at)++;
+        *x |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return 1;
+    }
+    return 0;
+}
+
 /* ----- what the decoders of Snappy and LZ4 share ----- */
 
 typedef struct byte_stream {
@@ -183,16 +193,6 @@ static int take_little(byte_stream *s, int bytes, size_t *x) {
     return 1;
 }
 
-static int take_size(byte_stream *s, uint64_t *x) {
-    *x = 0;
-    for (int shift = 0; shift < 35 && s->at < s->end; shift += 7) {
-        const uint8_t byte = *s->at++;
-        *x |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return 1;
-    }
-    return 0;
-}
-
 static int snappy_literal(byte_stream *s, int tag) {
     size_t length = (size_t)(tag >> 2);
     if (length >= 60 && !take_little(s, (int)length - 59, &length)) return 0;
@@ -215,7 +215,7 @@ static int snappy_copy(byte_stream *s, int tag) {
 int gf_snappy_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
     byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
     uint64_t stated;
-    if (!take_size(&s, &stated) || stated != n) return 0;
+    if (!gf_varint_take(&s.at, s.end, 35, &stated) || stated != n) return 0;
     while (s.at < s.end) {
         const int tag = *s.at++;
         if (!(tag & 3 ? snappy_copy(&s, tag) : snappy_literal(&s, tag))) return 0;
@@ -278,18 +278,8 @@ int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
 enum { WIDTH_MAX = 64 };
 #define BLOCK_MAX ((uint64_t)1 << 31)
 
-static int delta_take_varint(const uint8_t **at, const uint8_t *end, uint64_t *x) {
-    *x = 0;
-    for (int shift = 0; shift < 64 && *at < end; shift += 7) {
-        const uint8_t byte = *(*at)++;
-        *x |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return 1;
-    }
-    return 0;
-}
-
 static int take_signed(const uint8_t **at, const uint8_t *end, uint64_t *x) {
-    if (!delta_take_varint(at, end, x)) return 0;
+    if (!gf_varint_take(at, end, 64, x)) return 0;
     *x = (*x >> 1) ^ (UINT64_MAX * (*x & 1));
     return 1;
 }
@@ -297,8 +287,8 @@ static int take_signed(const uint8_t **at, const uint8_t *end, uint64_t *x) {
 int gf_delta_begin(gf_delta *d, const uint8_t *bytes, size_t n) {
     uint64_t block;
     *d = (gf_delta){.at = bytes, .end = bytes + n, .first = 1};
-    if (!delta_take_varint(&d->at, d->end, &block) || !delta_take_varint(&d->at, d->end, &d->minis)) return 0;
-    if (!delta_take_varint(&d->at, d->end, &d->left) || !take_signed(&d->at, d->end, &d->value)) return 0;
+    if (!gf_varint_take(&d->at, d->end, 64, &block) || !gf_varint_take(&d->at, d->end, 64, &d->minis)) return 0;
+    if (!gf_varint_take(&d->at, d->end, 64, &d->left) || !take_signed(&d->at, d->end, &d->value)) return 0;
     if (block == 0 || block > BLOCK_MAX || d->minis == 0 || d->minis > block || block % d->minis || d->left > INT32_MAX) return 0;
     d->mini = block / d->minis;
     d->next_mini = d->minis;

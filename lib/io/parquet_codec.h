@@ -47,6 +47,9 @@ int64_t gf_thrift_list(gf_thrift *t, const gf_thrift_struct *s, int type);
 int gf_thrift_enter(gf_thrift *t, const gf_thrift_struct *s);
 void gf_thrift_skip(gf_thrift *t, const gf_thrift_struct *s);
 
+/* A number in groups of seven bits, the lowest first; moves *at behind it. 0: it ends too late, or has more than `bits`. */
+int gf_varint_take(const uint8_t **at, const uint8_t *end, int bits, uint64_t *x);
+
 /* ----- Snappy's raw format: the size, then literals and copies of what is already there ----- */
 
 /* Fills out [n]. 1: done; 0: the bytes are corrupt, or hold another number than n. Reads and writes nothing outside. */

@@ -297,21 +297,11 @@ static gf_hybrid hybrid_of(const uint8_t *bytes, size_t n, int width) {
     return (gf_hybrid){.at = bytes, .end = bytes + n, .width = width};
 }
 
-static int take_varint(gf_hybrid *h, uint64_t *x) {
-    *x = 0;
-    for (int shift = 0; shift < 35 && h->at < h->end; shift += 7) {
-        const uint8_t byte = *h->at++;
-        *x |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return 1;
-    }
-    return 0;
-}
-
 /* A run: an even head repeats one value head / 2 times, an odd one has head / 2 groups of 8 packed values. The last group may be
  * cut after the bytes that are used. */
 static int next_run(gf_hybrid *h) {
     uint64_t head;
-    if (!take_varint(h, &head)) return 0;
+    if (!gf_varint_take(&h->at, h->end, 35, &head)) return 0;
     const size_t left = (size_t)(h->end - h->at), bytes = ((size_t)h->width + 7) / 8;
     if (head & 1) {
         const uint64_t stated = (head >> 1) * 8;

@@ -58,6 +58,12 @@ int64_t gf_string_list_find(const gf_string_list *s, const char *text) {
     return -1;
 }
 
+int64_t gf_string_list_first(const gf_string_list *s, const char *text) {
+    for (int64_t i = 0; i < s->n; i++)
+        if (strcmp(gf_string_list_get(s, i), text) == 0) return i;
+    return -1;
+}
+
 void gf_string_list_free(gf_string_list *s) {
     free(s->text);
     free(s->at);

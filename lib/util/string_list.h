@@ -21,6 +21,8 @@ glofnd_status gf_string_list_sort(gf_error *err, gf_string_list *s);
 void gf_string_list_unique(gf_string_list *s);
 /* Position in a sorted list; -1: not there. */
 int64_t gf_string_list_find(const gf_string_list *s, const char *text);
+/* Position of the first equal text in a list of any order; -1: none. */
+int64_t gf_string_list_first(const gf_string_list *s, const char *text);
 void gf_string_list_free(gf_string_list *s);
 
 /* ----- rows of separated fields: tab if the first line has one, else comma; fields may be quoted, "" is a quote inside ----- */

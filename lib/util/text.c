@@ -254,6 +254,21 @@ int gf_ends_with(const char *text, const char *end) {
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
+char *gf_text_trim(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+    return text;
+}
+
+int gf_has_word(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    const char *at = n ? strstr(list, word) : NULL;
+    for (; at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
+    return 0;
+}
+
 const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 /* ----- a text that grows ----- */

@@ -54,6 +54,10 @@ size_t gf_number_text(char *out, double x);
 /* The shortest of %.15g to %.17g that reads back as x, with a 0 at the end. out [GF_NUMBER_BYTES] */
 size_t gf_shortest_text(char *out, double x);
 
+/* The text without blanks at both ends; in place. */
+char *gf_text_trim(char *text);
+/* 1: the list, words with a space between them, has this word. */
+int gf_has_word(const char *list, const char *word);
 /* The ending of a noun after a count: "" of 1, else "s". */
 const char *gf_plural(int64_t n);
 /* 1: the text is more than `end`, and ends with it. */

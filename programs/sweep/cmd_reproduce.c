@@ -264,7 +264,6 @@ typedef struct row_runs {
     int group;              /* of the row; -1: no run */
 } row_runs;
 
-static int is_row(const paper_table *t, int i) { return i < PAPER_ROWS && t->row[i].title; }
 static int is_column(const paper_table *t, int c) { return c < PAPER_COLUMNS && t->column[c].title; }
 
 /* The runs of a row, one for each seed. */
@@ -376,7 +375,8 @@ static glofnd_status print_table(gf_error *err, const sweep_plan *p, const sweep
     while (is_column(table, t.columns - 1)) t.columns++;
     gf_table_add(&t, "%s", table->name);
     for (int c = 0; is_column(table, c); c++) gf_table_add(&t, "%s", table->column[c].title);
-    for (int i = 0; is_row(table, i) && status == GLOFND_OK; i++) status = add_lines(err, &t, table, i, p, run);
+    for (int i = 0; i < PAPER_ROWS && table->row[i].title && status == GLOFND_OK; i++)
+        status = add_lines(err, &t, table, i, p, run);
     if (status == GLOFND_OK) {
         gf_print(
             stdout,

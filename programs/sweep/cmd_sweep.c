@@ -32,13 +32,6 @@
 
 /* ---------- the plan ---------- */
 
-static char *trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
-    return text;
-}
-
 #define TEXT_MAX (1 << 16) /* bytes of all settings; a fixed block, since pointers go into it */
 
 static glofnd_status keep_text(gf_error *err, sweep_plan *p, const char *text, size_t length, const char **out) {
@@ -104,7 +97,7 @@ static size_t preset_part(const char *pair) {
 static glofnd_status take_set(gf_error *err, sweep_plan *p, const char *pair) {
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
-    const int a = earlier_axis(p, trimmed(key));
+    const int a = earlier_axis(p, gf_text_trim(key));
     TRY(take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, pair));
     if (a < 0) return GLOFND_OK;
     memmove(&p->vary[a], &p->vary[a + 1], sizeof p->vary[a] * (size_t)(p->vary_count - a - 1));
@@ -121,7 +114,7 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
         int in_method;
         const char *pair_of = value + (strcmp(key, "set") == 0 ? preset_part(value) : 0);
         snprintf(command_key, sizeof command_key, "%.*s", (int)strcspn(pair_of, "="), pair_of);
-        const gf_option *o = gf_config_find(trimmed(command_key), &in_method);
+        const gf_option *o = gf_config_find(gf_text_trim(command_key), &in_method);
         FAIL_IF(err, o && strcmp(o->key, "on_epoch") == 0, GLOFND_E_OPTION,
                 "a file may not name a command to run; give it on the command line: --set on_epoch=COMMAND");
     }
@@ -190,14 +183,14 @@ static glofnd_status read_line(gf_error *err, void *user, char *line, int number
     sweep_plan *p = ((const reading *)user)->plan;
     const char *path = ((const reading *)user)->path;
     char folder[1024];
-    char *text = trimmed(line), *equals = strchr(text, '=');
+    char *text = gf_text_trim(line), *equals = strchr(text, '=');
     const char *slash = strrchr(path, '/');
     if (!*text || *text == '#') return GLOFND_OK;
     FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
     *equals = 0;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     gf_error inner = {{0}};
-    const glofnd_status status = sweep_set(&inner, p, trimmed(text), trimmed(equals + 1), folder);
+    const glofnd_status status = sweep_set(&inner, p, gf_text_trim(text), gf_text_trim(equals + 1), folder);
     if (status != GLOFND_OK) gf_fail(err, status, "%s:%d: %s", path, number, inner.text);
     return status;
 }

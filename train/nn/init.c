@@ -18,6 +18,7 @@
 #include "nn/graph.h"
 #include "util/parallel.h"
 #include "util/rng.h"
+#include "util/text.h"
 
 typedef struct init_job {
     gf_graph *g;
@@ -33,16 +34,11 @@ static distribution constant(double value) { return (distribution){CONSTANT, val
 static distribution normal(double variance) { return (distribution){NORMAL, sqrt(variance)}; }
 static distribution uniform(double inputs) { return (distribution){UNIFORM, 1 / sqrt(inputs)}; }
 
-static int ends_with(const char *text, const char *end) {
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Weight of the batch norm that closes a residual block. */
 static int closes_block(const gf_net_spec *spec, const char *name) {
     const char *last = spec->arch == GF_ARCH_RESNET50 || spec->arch == GF_ARCH_CLIP_RESNET50 ? ".bn3.weight" : ".bn2.weight";
     const char *own = strncmp(name, "visual.", 7) == 0 ? name + 7 : name;
-    return strncmp(own, "layer", 5) == 0 && ends_with(name, last);
+    return strncmp(own, "layer", 5) == 0 && gf_ends_with(name, last);
 }
 
 /* Fan in of a weight, or of the weight that a bias belongs to. */
@@ -58,18 +54,18 @@ static double inputs_of(const gf_graph *g, const gf_tensor *t) {
 static distribution init_resnet(const init_job *job, const gf_tensor *t) {
     if (t->rank == 4) return normal(2.0 / (double)(t->shape[0] * t->shape[2] * t->shape[3]));
     if (t->rank == 2) return uniform(inputs_of(job->g, t));
-    return constant(!ends_with(t->name, ".bias") && !(job->spec->zero_init && closes_block(job->spec, t->name)));
+    return constant(!gf_ends_with(t->name, ".bias") && !(job->spec->zero_init && closes_block(job->spec, t->name)));
 }
 
 /* In a block of a transformer. */
 static distribution init_block(const init_job *job, const gf_tensor *t) {
     const double w = job->spec->width, n = job->spec->layers;
     const int text = job->spec->arch == GF_ARCH_TEXT;
-    if (strstr(t->name, ".ln_")) return constant(ends_with(t->name, ".weight"));
+    if (strstr(t->name, ".ln_")) return constant(gf_ends_with(t->name, ".weight"));
     if (t->rank == 1 && strstr(t->name, ".attn.")) return constant(0);
-    if (ends_with(t->name, ".in_proj_weight")) return text ? normal(1 / w) : uniform(4 * w / 6);
+    if (gf_ends_with(t->name, ".in_proj_weight")) return text ? normal(1 / w) : uniform(4 * w / 6);
     if (!text || t->rank == 1) return uniform(inputs_of(job->g, t));
-    return normal(ends_with(t->name, ".c_fc.weight") ? 1 / (2 * w) : 1 / (2 * n * w));
+    return normal(gf_ends_with(t->name, ".c_fc.weight") ? 1 / (2 * w) : 1 / (2 * n * w));
 }
 
 static distribution init_clip(const init_job *job, const gf_tensor *t) {
@@ -83,7 +79,7 @@ static distribution init_clip(const init_job *job, const gf_tensor *t) {
     if (strcmp(t->name, "token_embedding.weight") == 0) return normal(0.02 * 0.02);
     if (strcmp(t->name, "positional_embedding") == 0) return normal(0.01 * 0.01);
     if (t->rank == 2 || strcmp(t->name, "visual.class_embedding") == 0) return normal(1 / w);
-    return constant(ends_with(t->name, ".weight") && !closes_block(job->spec, t->name)); /* norms */
+    return constant(gf_ends_with(t->name, ".weight") && !closes_block(job->spec, t->name)); /* norms */
 }
 
 static void init_param(void *arg, int64_t task, int thread) {
@@ -103,6 +99,6 @@ void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads) {
     gf_parallel(threads, g->params.count, init_param, &job);
     for (int b = 0; b < g->buffers.count; b++) {
         const gf_tensor *t = &g->buffers.item[b];
-        for (int64_t i = 0; i < t->count; i++) t->value[i] = ends_with(t->name, ".running_var") ? 1.0f : 0.0f;
+        for (int64_t i = 0; i < t->count; i++) t->value[i] = gf_ends_with(t->name, ".running_var") ? 1.0f : 0.0f;
     }
 }

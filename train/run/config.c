@@ -3,7 +3,6 @@
  * method/options.c. */
 #include "run/config.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -281,15 +280,6 @@ static const struct {
 };
 /* clang-format on */
 
-/* 1: `word` is one of the words of `list`. */
-static int is_listed(const char *list, const char *word) {
-    const size_t n = strlen(word);
-    const char *at = n ? strstr(list, word) : NULL;
-    for (; at; at = strstr(at + 1, word))
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
-    return 0;
-}
-
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
@@ -300,7 +290,7 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
         char range[256];
         int n = 0, in_method;
         for (size_t j = 0; j < sizeof other_names / sizeof *other_names; j++)
-            if (is_listed(other_names[j].elsewhere, plain)) {
+            if (gf_has_word(other_names[j].elsewhere, plain)) {
                 gf_option_range(gf_config_find(other_names[j].here, &in_method), range, sizeof range);
                 GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", plain, other_names[j].here,
                         range);
@@ -351,13 +341,6 @@ void gf_config_complete(gf_config *c) {
 
 /* ----- files ----- */
 
-static char *trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
-    return text;
-}
-
 typedef struct reading {
     gf_config *config;
     const char *path;
@@ -365,14 +348,14 @@ typedef struct reading {
 
 static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
     const reading *r = user;
-    char *text = trimmed(line);
+    char *text = gf_text_trim(line);
     if (!*text || *text == '#' || *text == ';') return GLOFND_OK;
     char *equals = strchr(text, '=');
     FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", r->path, number, text);
     *equals = 0;
     gf_error inner = {{0}};
-    const char *value = trimmed(equals + 1);
-    const glofnd_status status = gf_config_set(&inner, r->config, trimmed(text), value);
+    const char *value = gf_text_trim(equals + 1);
+    const glofnd_status status = gf_config_set(&inner, r->config, gf_text_trim(text), value);
     if (status != GLOFND_OK)
         gf_fail(err, status, "%s:%d: %s%s", r->path, number, inner.text,
                 strpbrk(value, "#;") ? "; comments need a line of their own" : "");

@@ -42,12 +42,6 @@ static glofnd_status parse_list(gf_error *err, listing *l, const char *text, con
     return GLOFND_OK;
 }
 
-static int64_t column_of(const gf_string_list *header, const char *name) {
-    for (int64_t i = 0; i < header->n; i++)
-        if (strcmp(gf_string_list_get(header, i), name) == 0) return i;
-    return -1;
-}
-
 static glofnd_status add_field(gf_error *err, gf_string_list *to, const gf_string_list *row, int64_t column) {
     const char *text = gf_string_list_get(row, column);
     return gf_string_list_add(err, to, text ? text : "", text ? strlen(text) : 0);
@@ -59,8 +53,8 @@ static glofnd_status parse_rows(gf_error *err, const gf_dataset *d, listing *l, 
     const char *label = gf_spec_value(&d->spec, "label");
     const struct {
         int64_t image, caption, label; /* -1: missing */
-    } c = {column_of(row, image ? image : "filepath"), column_of(row, caption ? caption : "title"),
-           column_of(row, label ? label : "label")};
+    } c = {gf_string_list_first(row, image ? image : "filepath"), gf_string_list_first(row, caption ? caption : "title"),
+           gf_string_list_first(row, label ? label : "label")};
     FAIL_IF(err, c.image < 0, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line; name it with ?image=COLUMN",
             d->spec.place, image ? image : "filepath");
     FAIL_IF(err, c.caption < 0 && caption, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,

@@ -307,17 +307,11 @@ static glofnd_status add_row(gf_error *err, gf_winogavil *w, table_lists *t, con
     return status;
 }
 
-static int64_t column_of(const gf_string_list *header, const char *name) {
-    for (int64_t i = 0; i < header->n; i++)
-        if (strcmp(gf_string_list_get(header, i), name) == 0) return i;
-    return -1;
-}
-
 static glofnd_status read_rows(gf_error *err, const char *path, gf_csv *csv, gf_string_list *row, gf_winogavil *w,
                                table_lists *t) {
     TRY(gf_csv_next(err, csv, row));
-    const int64_t cue = column_of(row, "cue"), candidates = column_of(row, "candidates"),
-                  associations = column_of(row, "associations");
+    const int64_t cue = gf_string_list_first(row, "cue"), candidates = gf_string_list_first(row, "candidates"),
+                  associations = gf_string_list_first(row, "associations");
     FAIL_IF(err, cue < 0 || candidates < 0 || associations < 0, GLOFND_E_FORMAT,
             "'%.300s' lacks one of the columns cue, candidates, associations", path);
     for (;;) {
