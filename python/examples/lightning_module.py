@@ -11,6 +11,7 @@ from glofnd.torch import GloFNDLoss
 parser = argparse.ArgumentParser()
 parser.add_argument("--samples", type=int, default=512)
 parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--resume", action="store_true")
 options = parser.parse_args()
 
 
@@ -19,27 +20,20 @@ class Contrastive(pl.LightningModule):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 16))
         self.criterion = GloFNDLoss(num_samples, "sogclr", alpha=0.05)  # NT-Xent before
+        self.configure_optimizers = lambda: torch.optim.Adam(self.net.parameters(), lr=1e-3)
 
-    def on_train_epoch_start(self):
-        self.criterion.set_epoch(self.current_epoch)
-
-    def training_step(self, batch, _):
-        x, index = batch
-        first, second = (self.net(x + 0.2 * torch.randn_like(x)) for _ in range(2))
-        loss = self.criterion(first, second, index)
-        self.log("loss", loss)
-        self.log("lambda", self.criterion.stats()["lambda_mean"])
-        return loss
-
-    def configure_optimizers(self):
-        return torch.optim.Adam(self.parameters(), lr=1e-3)
+    def training_step(self, batch, number):
+        self.criterion.set_epoch(self.current_epoch)  # new
+        torch.manual_seed(self.global_step)
+        first, second = (self.net(batch[0] + 0.2 * torch.randn_like(batch[0])) for _ in range(2))
+        return self.criterion(first, second, batch[1])
 
 
+pl.seed_everything(0)
 data = torch.utils.data.TensorDataset(torch.randn(options.samples, 20), torch.arange(options.samples))
-loader = torch.utils.data.DataLoader(data, 64, shuffle=True, drop_last=True)
+sampler = torch.utils.data.DistributedSampler(data, 1, 0)  # its order depends on the epoch alone: a resumed run sees the same batches
+checkpoints = pl.callbacks.ModelCheckpoint("out", "{epoch}", save_top_k=-1)
+trainer = pl.Trainer(max_epochs=options.epochs, devices=1, logger=False, enable_progress_bar=False, callbacks=[checkpoints])
 module = Contrastive(len(data))
-trainer = pl.Trainer(max_epochs=options.epochs, accelerator="auto", devices=1, logger=False, enable_checkpointing=False,
-                     enable_progress_bar=False, enable_model_summary=False)
-trainer.fit(module, loader)
-print({name: round(value.item(), 4) for name, value in trainer.callback_metrics.items()})
+trainer.fit(module, torch.utils.data.DataLoader(data, 64, sampler=sampler), ckpt_path="out/epoch=0.ckpt" if options.resume else None)
 print("thresholds", [round(x, 3) for x in module.criterion.thresholds()[:5].tolist()])

@@ -109,6 +109,20 @@ def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int,
     return f"{name} of the saved state has shape {list(have)}; expected {list(shape or ())}: it was saved with another loss, learner or similarity"
 
 
+class _Temperature(torch.autograd.Function):
+    """1 / e^log_scale within its bounds. The gradient is that of the bounded value, so that beyond a bound it can still come back."""
+
+    @staticmethod
+    def forward(ctx, log_scale):  # type: ignore[no-untyped-def]
+        tau = torch.exp(-log_scale.clamp(0.0, _LOG_SCALE_MAX))
+        ctx.save_for_backward(tau)
+        return tau
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        return -g * ctx.saved_tensors[0]
+
+
 class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
@@ -183,8 +197,7 @@ class GloFNDLoss(nn.Module):
         index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups)
         if tau is None and self.log_scale is not None:
-            bounded = self.log_scale.clamp(0.0, _LOG_SCALE_MAX)
-            tau = torch.exp(-(self.log_scale + (bounded - self.log_scale).detach()))  # beyond a bound it can still come back
+            tau = _Temperature.apply(self.log_scale)
         elif tau is not None:
             tau = _temperature(tau)
         if tau is not None and tau.requires_grad and not self._learned_tau:

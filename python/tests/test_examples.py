@@ -57,13 +57,20 @@ class Examples(unittest.TestCase):
                          launcher=["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"])
 
     def test_lightly(self):
-        self.run_example("lightly_simclr.py", "--samples 128 --epochs 1", ["torch", "lightly"], "epoch 0  loss")
+        self.resumed("lightly_simclr.py", "--samples 128 --epochs 3", ["torch", "lightly"], ["epoch1.pt", "epoch2.pt"])
 
     def test_open_clip(self):
         self.run_example("open_clip_train.py", "--samples 128 --epochs 2", ["torch", "open_clip"], "epoch 1  loss")
 
     def test_lightning(self):
-        self.run_example("lightning_module.py", "--samples 128 --epochs 1", ["torch", "pytorch_lightning"], "thresholds")
+        self.resumed("lightning_module.py", "--samples 128 --epochs 3", ["torch", "pytorch_lightning"], ["out/epoch=1.ckpt", "out/epoch=2.ckpt"])
+
+    def test_accelerate(self):
+        self.resumed("accelerate_train.py", "--samples 128 --epochs 3", ["torch", "accelerate"], ["out/epoch1", "out/epoch2"])
+
+    def test_accelerate_on_two_ranks(self):
+        self.resumed("accelerate_train.py", "--samples 128 --epochs 2", ["torch", "accelerate"], ["out/epoch1"],
+                     launcher=["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"])
 
     def test_trainer_of_hugging_face(self):
         self.resumed("hf_trainer.py", "--samples 128 --epochs 4", ["transformers", "accelerate"], ["out/checkpoint-6", "out/checkpoint-8"])
