@@ -19,6 +19,7 @@
 
 static void reset_failure(gf_cuda_control *c) {
     c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = c->bad_row = GF_CUDA_FINE;
+    c->bad_candidate[0] = c->bad_candidate[1] = GF_CUDA_FINE;
 }
 
 static glofnd_status open_parts(gf_error *err, gf_device_ctx *d) {
@@ -109,10 +110,13 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
     return now > max ? now : max;
 }
 
+/* The most columns of a row. */
+static int64_t columns(const gf_shape *s) { return s->all + GF_MAX(s->candidates[0], s->candidates[1]); }
+
 /* Bytes for the weights of pass C: of all pairs up to 64 MB, then of a 16th of them up to 128 MB, but at least of one block of
  * rows. */
 static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
-    const size_t row = (math == GF_CUDA_SPLIT ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), mb = (size_t)1 << 20;
+    const size_t row = (math == GF_CUDA_SPLIT ? 4 : 2) * (size_t)((columns(s) + 255) / 256 * 256), mb = (size_t)1 << 20;
     const size_t rows = (size_t)(s->own + 255) / 256 * 256, part = row * rows / 16;
     const size_t max = (part < 64 * mb ? 64 * mb : part < 128 * mb ? part : 128 * mb) / row;
     return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
@@ -123,7 +127,7 @@ static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
 static size_t parts_bytes(const gf_shape *s, int64_t ld) {
     const size_t own = (size_t)s->own, all = (size_t)s->all, grads = sizeof(float) * (size_t)(s->sides * ld) * own;
     const size_t parts = (own + 127) / 128 * ((all + 255) / 256 * 256) * (s->sides == 2 ? 10 : 6) + 16 * 32 * own;
-    return s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
+    return s->own != columns(s) ? 0 : parts < 2 * grads ? parts : 2 * grads;
 }
 
 /* All arrays of a step, from `base` on; NULL: only their bytes, which it returns. */
@@ -136,7 +140,8 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
     for (int i = 0; i < s->sides; i++) {
         gf_cuda_side *side = &d->side[i];
         gf_cuda_rows *own = &side->own, *every = &side->every;
-        lay_embed(&at, &side->z, s->all, s->dim, ld, math);
+        const int64_t every_row = s->all + s->candidates[i];
+        lay_embed(&at, &side->z, every_row, s->dim, ld, math);
         lay_embed(&at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, math);
         side->support.f32.rows = s->topk ? s->all : 0; /* of one copy */
         lay_embed(&at, &side->bank, s->bank ? s->all : 0, s->dim, ld, math);
@@ -148,11 +153,11 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
         own->marks_ld = gf_pad(s->all) / 32;
         TAKE(&at, own->marks, s->marks ? s->own * own->marks_ld : 0);
         TAKE(&at, own->marks_col, s->marks ? s->own * own->marks_ld : 0);
-        TAKE(&at, every->inv_tau, s->all), TAKE(&at, every->theta, s->all), TAKE(&at, every->floor, s->all);
-        TAKE(&at, every->log_w, s->all), TAKE(&at, every->w, s->all), TAKE(&at, every->attract, s->all);
-        TAKE(&at, every->align, s->all), TAKE(&at, every->tie, s->all);
-        TAKE(&at, every->group, s->all), TAKE(&at, every->label, s->all);
-        TAKE(&at, side->norm, s->all), TAKE(&at, side->positive, s->all), TAKE(&at, side->pos, s->all);
+        TAKE(&at, every->inv_tau, every_row), TAKE(&at, every->theta, every_row), TAKE(&at, every->floor, every_row);
+        TAKE(&at, every->log_w, every_row), TAKE(&at, every->w, every_row), TAKE(&at, every->attract, every_row);
+        TAKE(&at, every->align, every_row), TAKE(&at, every->tie, every_row);
+        TAKE(&at, every->group, every_row), TAKE(&at, every->label, every_row);
+        TAKE(&at, side->norm, every_row), TAKE(&at, side->positive, s->all), TAKE(&at, side->pos, s->all);
         TAKE(&at, side->quantile, s->own), TAKE(&at, side->row_id, s->own);
         TAKE(&at, side->fresh, s->rows), TAKE(&at, side->starts, s->rows), TAKE(&at, side->open, s->rows);
     }
@@ -171,10 +176,13 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
     TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
     /* The region that gradient, selections and partial sums use in turns. */
     cursor grads = at, scratch = at;
-    const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
+    const size_t selection = scratch_bytes(s->own, GF_MAX(columns(s), s->ring));
     const size_t parts = gf_cuda_has_wide(d->device, ld, math) ? parts_bytes(s, ld) : 0;
-    for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    const size_t shared_lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, s->all) : 0;
+    for (int i = 0; i < s->sides; i++) {
+        TAKE(&grads, d->side[i].every.grad, s->own * ld);
+        TAKE(&grads, d->side[i].extra_grad, s->candidates[i] * ld);
+    }
+    const size_t shared_lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, columns(s)) : 0;
     d->scratch = take(&scratch, 1, GF_MAX(selection, GF_MAX(parts, shared_lists)));
     const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
     d->scratch_bytes = end - at.used;
@@ -287,6 +295,10 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
             "batch.%s: row %lld holds numbers that are not finite, or is not a unit row "
             "without normalize",
             e & 1 ? "b" : "a", (long long)(e >> 1));
+    for (int side = 0; side < 2; side++)
+        FAIL_IF(err, c->bad_candidate[side] != GF_CUDA_FINE, GLOFND_E_NUMERIC,
+                "batch.negatives_%c: row %lld holds numbers that are not finite, or is not a unit row without normalize",
+                "ab"[side], (long long)(c->bad_candidate[side] >> 1));
     FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
             s & 1 ? "b" : "a", (long long)(s >> 1));
     FAIL_IF(err, i == GF_CUDA_NO_ROOM, GLOFND_E_MEMORY,

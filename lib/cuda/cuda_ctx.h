@@ -24,23 +24,25 @@ typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
-    int64_t bad_row;       /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
-    int32_t starts[2];     /* per side: some anchor takes the batch quantile as its lambda */
-    int32_t lone_key;      /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
-    unsigned done;         /* finished blocks of the running kernel */
-    int64_t seen;          /* official: anchors that have a u */
-    double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
-    double quantile[2][2]; /* shared lambda, per side: sum of the anchors' quantiles; anchors */
-    glofnd_anchor shared[2]; /* the shared row before it moves */
-    int32_t shared_open[2];  /* it takes a learner step */
+    int64_t bad_row; /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
+    int64_t bad_candidate[2]; /* per side: 2 row of the first bad one */
+    int32_t starts[2];        /* per side: some anchor takes the batch quantile as its lambda */
+    int32_t lone_key;         /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
+    unsigned done;            /* finished blocks of the running kernel */
+    int64_t seen;             /* official: anchors that have a u */
+    double above[2][2];       /* shared lambda, per side: negatives above it; all negatives */
+    double quantile[2][2];    /* shared lambda, per side: sum of the anchors' quantiles; anchors */
+    glofnd_anchor shared[2];  /* the shared row before it moves */
+    int32_t shared_open[2];   /* it takes a learner step */
     gf_totals sum;
 } gf_cuda_control;
 
 typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
-    gf_cuda_embed z;          /* all rows, unit */
+    gf_cuda_embed z;          /* all rows, unit; then the candidates of this side */
+    float *extra_grad;        /* [candidates][ld] */
     gf_cuda_embed support;    /* FNC TOPK, THRESHOLD: the copies of a sample's row lie `all` rows apart */
     gf_cuda_embed bank;       /* BANK */
-    float *norm;              /* [all] */
+    float *norm;              /* [all and candidates] */
     double *positive;         /* [all] S of the positive pair */
     gf_cuda_rows own, every;
     float *pos;           /* [all] */

@@ -97,6 +97,27 @@ static glofnd_status embed_support(cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* Candidates become unit rows behind those of the batch, of the same side. */
+static glofnd_status embed_candidates(const cuda_step *step) {
+    const gf_device_step *call = step->call;
+    for (int i = 0; i < call->plan->sides; i++) {
+        const gf_candidates *x = &call->q->candidates[i];
+        const gf_cuda_side *side = &step->device->side[i];
+        const gf_cuda_embed_job job = {.a = {x->rows, x->stride, call->q->dtype},
+                                       .za = &side->z,
+                                       .rows = x->n,
+                                       .first_a = call->plan->all,
+                                       .step = 1,
+                                       .normalize = call->plan->o.normalize,
+                                       .norm_a = side->norm,
+                                       .bad = &step->device->control->bad_candidate[i]};
+        if (x->n == 0) continue;
+        QUEUE(step, gf_cuda_embed_rows(&job, stream_of(step)));
+        QUEUE(step, gf_cuda_open_candidates(&step->args, i, stream_of(step)));
+    }
+    return GLOFND_OK;
+}
+
 /* `tasks`: GF_CUDA_SPREAD ... of cuda_step.h. */
 static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *device, const gf_device_step *call, int tasks) {
     const gf_step_batch *batch = call->q;
@@ -136,6 +157,7 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
     }
     const gf_cuda_embed_job job = embed_job(device, call);
     TRY(embed_support(step));
+    TRY(embed_candidates(step));
     QUEUE(step, gf_cuda_begin(&step->args, &job, tasks, device->stream));
     return GLOFND_OK;
 }
@@ -453,6 +475,45 @@ static glofnd_status pair_gradients(const cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* Gradients of the candidates of every side: as rows against the own rows, whose anchors alone weigh them. */
+static glofnd_status candidate_gradients(const cuda_step *step) {
+    const gf_cuda_step *args = &step->args;
+    const int64_t all = args->plan.all;
+    for (int i = 0; i < args->plan.sides; i++) {
+        const gf_cuda_side *side = &args->side[i];
+        const gf_candidates *x = &step->call->q->candidates[i];
+        const gf_cuda_embed k = own_rows(step, &args->side[other_side(step, i)].z);
+        const gf_cuda_rows col = rows_for_grad(step, other_side(step, i));
+        gf_cuda_embed q = side->z;
+        gf_cuda_rows row = side->every;
+        if (x->n == 0 || !x->grad) continue;
+        q.f32.rows = x->n, q.f32.row += all * q.f32.ld;
+        q.hi = q.hi ? (uint16_t *)q.hi + all * q.f32.ld : NULL;
+        q.lo = q.lo ? (uint16_t *)q.lo + all * q.f32.ld : NULL;
+        row.theta += all, row.floor += all, row.log_w += all, row.w += all, row.inv_tau += all, row.attract += all;
+        row.tie += all, row.group += all, row.label += all, row.align += all;
+        row.grad = side->extra_grad;
+        const gf_cuda_pass pass = {.q = &q,
+                                   .k = &k,
+                                   .scores = 1,
+                                   .q0 = all, /* no sample of the batch */
+                                   .shift = args->plan.per_sample - 1,
+                                   .row = &row,
+                                   .col = &col,
+                                   .col_role = 1,
+                                   .flags = args->plan.flags & ~(unsigned)(GF_QUALITY | GF_COLSUM),
+                                   .omega = (float)args->plan.o.omega,
+                                   .math = (gf_cuda_math)step->device->math,
+                                   .tau = known_tau(args),
+                                   .buffer = step->device->weights,
+                                   .buffer_bytes = step->device->weights_bytes,
+                                   .scratch = step->device->scratch};
+        QUEUE(step, gf_cuda_grad(&pass, 1, stream_of(step)));
+        QUEUE(step, gf_cuda_write_candidates(args, i, x->grad, stream_of(step)));
+    }
+    return GLOFND_OK;
+}
+
 /* ----- neighbours: what the first half of a step finds stays in the workspace for the second one ----- */
 
 /* Never 0. Ids are on the device. */
@@ -500,6 +561,7 @@ static glofnd_status second_half(cuda_step *step, int sums_rows) {
     step->args.plan.flags = grad_flags(&args->plan);
     if (args->plan.flags & GF_MARKS) TRY(mark_pairs(step, 1));
     TRY(pair_gradients(step));
+    TRY(candidate_gradients(step));
     if (args->plan.neighbours) QUEUE(step, gf_cuda_neighbours_gradient(args, near, stream_of(step)));
     QUEUE(step, gf_cuda_write(args, sums_rows, stream_of(step)));
     if (args->plan.neighbours && sums_rows) QUEUE(step, gf_cuda_neighbours_loss(args, near, stream_of(step)));

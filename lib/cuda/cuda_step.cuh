@@ -128,7 +128,8 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int side,
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
     return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE ||
-           c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE;
+           c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE || c->bad_candidate[0] != GF_CUDA_FINE ||
+           c->bad_candidate[1] != GF_CUDA_FINE;
 }
 
 __device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
@@ -295,7 +296,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
     if (x.tau) in.tau = double(*x.tau);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
-    const gf_link link = gf_row_link(&p, &s, &y);
+    const gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
     x.links[gf_link_place(x, i, r)] = link;
     if (p.one_rank) gf_put_link(x, i, r, link);
     t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;
@@ -329,7 +330,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
     }
     t.lambda = double(row.lambda);
     t.tau = double(row.tau);
-    const bool writes = !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
+    const bool writes = i < p.anchored && !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
     if (p.shared) {
         const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
         const glofnd_anchor shared = gf_moved_shared(x, i);
@@ -363,5 +364,6 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
         end.grad_tau = 0.5 * end.grad_tau + 0.5 * __shfl_down_sync(both, end.grad_tau, 1); /* views share their temperature */
     }
     if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
+    if (i >= p.anchored) t = {}; /* rows of this side are only columns */
     gf_note_row(x, i, r, t);
 }

@@ -67,6 +67,10 @@ cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cud
 cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream);
+/* Numbers of the candidates of a side as columns: they are nobody's anchors, and weigh nothing. */
+cudaError_t gf_cuda_open_candidates(const gf_cuda_step *x, int side, cudaStream_t stream);
+/* Their gradients to the caller. */
+cudaError_t gf_cuda_write_candidates(const gf_cuda_step *x, int side, void *grad, cudaStream_t stream);
 /* Precision, recall, and the part of the official per-rank loss that pass C computes. */
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
 /* Loss and grad_tau of the last step, in the order of the stream; NaN if it failed, which the host can then notice. */

@@ -296,6 +296,23 @@ cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, i
     return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream); /* slots: no longer needed */
 }
 
+/* ----- candidates ----- */
+
+static __global__ void __launch_bounds__(THREADS) open_extra(const gf_cuda_step x, const int i) {
+    const int64_t c = int64_t(blockIdx.x) * THREADS + threadIdx.x, r = x.plan.cols * x.plan.per_sample + c;
+    const gf_cuda_rows &y = x.side[i].every;
+    if (c >= x.plan.candidates[i]) return;
+    const gf_link none = gf_no_anchor_link(x.tau ? static_cast<float>(1.0 / double(*x.tau)) : gf_row_inv_tau(&x.plan, 0.0f));
+    y.theta[r] = none.theta, y.floor[r] = none.floor, y.log_w[r] = none.log_w, y.w[r] = 0.0f;
+    y.inv_tau[r] = none.inv_tau;
+    y.attract[r] = y.align[r] = 0.0f, y.tie[r] = 0, y.group[r] = y.label[r] = -1;
+}
+
+cudaError_t gf_cuda_open_candidates(const gf_cuda_step *x, int side, cudaStream_t stream) {
+    open_extra<<<static_cast<unsigned>((x->plan.candidates[side] + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*x, side);
+    return cudaGetLastError();
+}
+
 /* ----- shared lambda ----- */
 
 #define WIDE 1024

@@ -65,6 +65,24 @@ cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t str
     return cudaGetLastError();
 }
 
+/* One warp per candidate. */
+template <class T> static __global__ void __launch_bounds__(32 * WARPS) write_extra(const gf_cuda_step x, const int i, T *out) {
+    const int64_t c = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32, all = x.plan.cols * x.plan.per_sample;
+    const gf_cuda_side &side = x.side[i];
+    const int64_t ld = side.z.f32.ld;
+    if (c >= x.plan.candidates[i]) return;
+    const float *z = side.z.f32.row + (all + c) * ld;
+    write_row(x, z, z, 0.0, side.extra_grad + c * ld, double(side.norm[all + c]), out + c * x.dim);
+}
+
+cudaError_t gf_cuda_write_candidates(const gf_cuda_step *x, int i, void *grad, cudaStream_t stream) {
+    const unsigned blocks = static_cast<unsigned>((x->plan.candidates[i] + WARPS - 1) / WARPS);
+    gf_with_dtype(x->grad_dtype, [&](auto zero) {
+        write_extra<decltype(zero)><<<blocks, 32 * WARPS, 0, stream>>>(*x, i, static_cast<decltype(zero) *>(grad));
+    });
+    return cudaGetLastError();
+}
+
 /* ----- statistics ----- */
 
 static __global__ void __launch_bounds__(GF_SUM_THREADS) sum_rows(const gf_cuda_step x) { gf_sum_rows(x, blockIdx.x, gridDim.x); }
@@ -91,7 +109,7 @@ static __global__ void __launch_bounds__(THREADS) sum_grad(const gf_cuda_step x)
     const int64_t a = int64_t(blockIdx.x) * THREADS + threadIdx.x;
     const int i = blockIdx.y;
     double t[FIELDS] = {};
-    if (a < x.plan.rows && x.plan.flags & GF_QUALITY) add_quality(x, i, a, t);
+    if (a < x.plan.rows && x.plan.flags & GF_QUALITY && i < x.plan.anchored) add_quality(x, i, a, t);
     if (a < x.plan.rows && x.plan.authors_ranks)
         t[4] = x.side[i].own.col_sum[a], t[5] = x.side[i].own.col_moment[a]; /* one row each */
     gf_block_sum<FIELDS, THREADS>(t, x.partial + (size_t(blockIdx.y) * gridDim.x + blockIdx.x) * FIELDS);

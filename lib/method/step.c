@@ -213,10 +213,8 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     TRY(gf_rows_check(err, "extra.support_a", q->support_a, q->dtype, q->dim, q->dim));
     TRY(gf_rows_check(err, "extra.support_b", q->support_b, q->dtype, q->dim, q->dim));
     TRY(check_candidates(err, o, q));
-    FAIL_IF(err, ctx->device && (q->candidates[0].n > 0 || q->candidates[1].n > 0), GLOFND_E_UNSUPPORTED,
-            "candidates (batch.negatives_a, negatives_b) do not go with device cuda yet");
-    FAIL_IF(err, ctx->device && gf_anchored(o) < gf_sides(o), GLOFND_E_UNSUPPORTED,
-            "directions forward does not go with device cuda yet");
+    FAIL_IF(err, ctx->device && (q->candidates[0].id || q->candidates[1].id), GLOFND_E_UNSUPPORTED,
+            "ids of candidates (batch.negatives_a_id, negatives_b_id) do not go with device cuda yet");
     FAIL_IF(err, ctx->device && o->repeats, GLOFND_E_UNSUPPORTED, "repeats does not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
@@ -1288,7 +1286,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
             sum.tau += (double)row->tau;
         }
     for (int i = p->anchored; i < p->sides; i++)
-        for (int64_t r = 0; r < p->own; r++) links[link_place(p, i, r)] = gf_no_anchor_link();
+        for (int64_t r = 0; r < p->own; r++) links[link_place(p, i, r)] = gf_no_anchor_link(gf_row_inv_tau(p, 0.0f));
     sum.rescued = (double)step->rescued, sum.repeats = (double)step->repeats;
     if (p->neighbours) gf_neighbours_add_loss(step, &sum);
     stats_of_rows(p, &sum, step->ctx);
@@ -1507,6 +1505,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const
     FAIL_IF(&ctx->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
     TRY(check(ctx, NEEDS_LINKS, &given, &known));
     if (ctx->device) { /* not a step: the stats of the last one stay, and its second half may still follow */
+        for (int i = 0; i < 2; i++) known.candidates[i] = (gf_candidates){0}; /* the mask is of pairs of the batch */
         const gf_shape shape = gf_shape_of_batch(ctx, &known);
         const gf_plan plan = gf_plan_of(&ctx->o, &known);
         const gf_device_step x = {

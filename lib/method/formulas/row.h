@@ -154,10 +154,10 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
     return l;
 }
 
-/* Of a row that is no anchor, only a column of others. */
-GF_HD gf_link gf_no_anchor_link(void) {
+/* Of a row that is no anchor, only a column of others. Its temperature is theirs: where all have one, passes read that of any row. */
+GF_HD gf_link gf_no_anchor_link(float inv_tau) {
     gf_link l = GF_ZERO;
-    l.theta = INFINITY, l.floor = -INFINITY, l.log_w = -INFINITY, l.inv_tau = 1.0f;
+    l.theta = INFINITY, l.floor = -INFINITY, l.log_w = -INFINITY, l.inv_tau = inv_tau;
     return l;
 }
 
