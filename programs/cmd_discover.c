@@ -3,6 +3,7 @@
  * One call from top to bottom: the job; ranks, and rows that do not fit into memory; what is read (files, a run, splits, a query, a
  * stored result); what decides (--keep, --split); the order of work; flags, and what does not go together. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ typedef struct discover_flags { /* as given */
         *device, *pred_probs;
     double alpha, html_mb, memory, rank_timeout;
     int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers, rows;
-    int32_t graph, html, head, probe, learned, duplicates, resume, worker, force, quiet;
+    int32_t graph, html, head, probe, center, learned, duplicates, resume, worker, force, quiet;
 } discover_flags;
 
 typedef struct discover_job {
@@ -130,12 +131,61 @@ static void end_lost(void *user, const char *text) {
     _exit(CLI_FAILED);
 }
 
+static uint64_t hash_of(const char *text, uint64_t h) {
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+    return (h ^ 0xff) * 0x100000001b3u;
+}
+
+/* The value of a flag, as a number that differs if it differs. */
+static uint64_t flag_hash(const gf_option *flag, const discover_flags *f) {
+    const uint64_t start = 0xcbf29ce484222325u;
+    const char *at = (const char *)f + flag->offset;
+    char value[80] = "";
+    if (flag->type == GF_OPTION_STRINGS) {
+        gf_option_strings texts;
+        uint64_t h = start;
+        memcpy(&texts, at, sizeof texts);
+        for (int i = 0; i < texts.count; i++) h = hash_of(texts.at[i], h);
+        return h;
+    }
+    if (flag->type == GF_OPTION_STRING) {
+        const char *text;
+        memcpy(&text, at, sizeof text);
+        return text ? hash_of(text, start) : start;
+    }
+    gf_option_format(flag, f, value, sizeof value);
+    return hash_of(value, start);
+}
+
+/* All ranks have the same flags and EMB; the first flag that differs is named. Threads and --quiet may differ. */
+static glofnd_status check_same_flags(gf_error *err, const discover_job *j) {
+    const cli_verb *verb = &cmd_discover;
+    const uint64_t start = 0xcbf29ce484222325u;
+    uint64_t words = start, every;
+    for (int i = 0; i < j->in.paths; i++) words = hash_of(j->in.path[i], words);
+    every = words;
+    for (int each = 0; each < 2; each++) { /* one message if all are equal, else one for each flag */
+        for (int i = 0; i < verb->flag_count; i++) {
+            char what[80];
+            const gf_option *flag = &verb->flags[i];
+            if (strcmp(flag->key, "threads") == 0 || strcmp(flag->key, "quiet") == 0) continue;
+            const uint64_t hash = flag_hash(flag, j->f);
+            snprintf(what, sizeof what, "--%s", flag->key);
+            if (each) TRY(gf_comm_check_equal(err, j->comm, what, hash));
+            else every = (every ^ hash) * 0x100000001b3u;
+        }
+        if (!each && gf_comm_check_equal(err, j->comm, "command", every) == GLOFND_OK) return GLOFND_OK;
+    }
+    return gf_comm_check_equal(err, j->comm, "EMB", words);
+}
+
 static glofnd_status join_launched(gf_error *err, discover_job *j, gf_join *join) {
     TRY(gf_dist_open(err, GF_RANKS_AUTO, 1, &j->comm));
     if (rank_of(j) > 0) j->quiet = 1;
     gf_join_reach(join, GF_JOIN_CHECKED);
     if (!several_ranks(j)) return GLOFND_OK;
     TRY(gf_comm_check_builds(err, j->comm));
+    TRY(check_same_flags(err, j));
     return gf_dist_watch(err, j->comm, j->f->rank_timeout, end_lost, j);
 }
 
@@ -191,6 +241,7 @@ static void name_folder(discover_job *j) {
 static glofnd_status choose_units(gf_error *err, discover_job *j) {
     const char *why = j->f->from ? "--from" : j->f->query ? "--query" : NULL;
     if (!why && j->s.learned) why = "--learned";
+    if (!why && j->f->center) why = "--center";
     TRY(refuse_units(err, j, why));
     /* What a search in memory takes. Lists of a search of all pairs can be made in two passes; those of probed cells cannot. */
     const int64_t n = gf_embeddings_rows(j->set), dim = gf_embeddings_dim(j->set);
@@ -417,20 +468,28 @@ static glofnd_status score_rows(gf_error *err, discover_job *j) {
 
 enum { PROGRESS_STEPS = 1000000 };
 
+/* In a file, too, the first line comes after a second. */
+static gf_progress start_line(gf_progress_mode mode) {
+    gf_progress line = gf_progress_start(0, mode);
+    line.next = line.started + 1.0;
+    return line;
+}
+
 static void draw_stage(void *user, const char *stage, double share) {
     discover_job *j = user;
     char text[80];
     if (stage != j->stage) { /* a new stage: its time left is estimated from its own progress */
         gf_progress_end(&j->line);
-        j->line = gf_progress_start(0, j->line.mode);
+        j->line = start_line(j->line.mode);
         j->stage = stage;
     }
+    if (share < 0.005 && gf_clock() - j->line.started < 10.0) return; /* the time left is not known yet */
     snprintf(text, sizeof text, "%s: %.1f %%", stage, 100.0 * share);
     gf_progress_draw(&j->line, (int64_t)(share * PROGRESS_STEPS), PROGRESS_STEPS, text, share >= 1.0);
 }
 
 static void start_stage(discover_job *j, const char *stage) {
-    j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
+    j->line = start_line(j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
     j->stage = stage;
     j->s.task.watch = (gf_job_progress){.progress = draw_stage, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
@@ -654,6 +713,39 @@ static glofnd_status check_columns(gf_error *err, const discover_job *j, int col
     return GLOFND_OK;
 }
 
+/* --center: the mean of the usable rows, as mean [d->dim]. */
+static glofnd_status mean_of_rows(gf_error *err, const gf_discover_data *d, double **mean) {
+    *mean = calloc((size_t)d->dim, sizeof **mean);
+    FAIL_IF(err, !*mean, GLOFND_E_MEMORY, "no memory for a mean");
+    for (int64_t i = 0; i < d->good_n; i++)
+        for (int64_t k = 0; k < d->dim; k++) (*mean)[k] += (double)d->x[d->good[i] * d->dim + k];
+    for (int64_t k = 0; k < d->dim && d->good_n; k++) (*mean)[k] /= (double)d->good_n;
+    return GLOFND_OK;
+}
+
+/* d is classified, and is so again: a row may be the mean itself. */
+static glofnd_status subtract_mean(gf_error *err, const double *mean, gf_discover_data *d) {
+    for (int64_t i = 0; i < d->good_n; i++)
+        for (int64_t k = 0; k < d->dim; k++) {
+            float *x = &d->x[d->good[i] * d->dim + k];
+            *x = (float)((double)*x - mean[k]);
+        }
+    free(d->kind);
+    free(d->good);
+    free(d->copy_of);
+    d->kind = NULL, d->good = NULL, d->copy_of = NULL, d->good_n = d->distinct = 0;
+    return gf_discover_classify(err, d);
+}
+
+static glofnd_status center_rows(gf_error *err, gf_discover_data *d, gf_discover_data *new) {
+    double *mean = NULL;
+    glofnd_status status = mean_of_rows(err, d, &mean);
+    if (status == GLOFND_OK) status = subtract_mean(err, mean, d);
+    if (status == GLOFND_OK && new) status = subtract_mean(err, mean, new);
+    free(mean);
+    return status;
+}
+
 /* The same of labels, which are known before anything is read. */
 static glofnd_status check_label_column(gf_error *err, const discover_job *j) {
     const int array = j->f->labels && !gf_labels_have_columns(j->f->labels),
@@ -774,6 +866,7 @@ static glofnd_status load_rows(gf_error *err, discover_job *j) {
         TRY(status);
     } else {
         TRY(gf_discover_classify(err, &j->d));
+        if (j->f->center && !j->f->query) TRY(center_rows(err, &j->d, NULL));
     }
     if (images && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
@@ -805,6 +898,11 @@ static glofnd_status load_query(gf_error *err, discover_job *j) {
     if (j->f->query_labels) TRY(gf_discover_read_labels(err, j->f->query_labels, j->f->label_column, &j->q));
     if (j->f->query_names) TRY(gf_discover_read_names(err, j->f->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));
+    if (j->f->center) {
+        FAIL_IF(err, j->q.dim != j->d.dim, GLOFND_E_ARGUMENT, "the new embeddings have %lld dimensions, the stored ones %lld",
+                (long long)j->q.dim, (long long)j->d.dim);
+        TRY(center_rows(err, &j->d, &j->q));
+    }
     gf_discover_spec stored = {0};
     TRY(gf_discover_read_stored(err, j->f->stored, &j->d, &stored, &j->lambda));
     take_stored(j, &stored);
@@ -840,6 +938,7 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
         glofnd_status embeddings_status =
             j->pixels ? measure_pixels(err, j, j->images, &d) : gf_discover_read_set(err, j->set, &d);
         if (embeddings_status == GLOFND_OK) embeddings_status = gf_discover_classify(err, &d);
+        if (embeddings_status == GLOFND_OK && j->f->center) embeddings_status = center_rows(err, &d, NULL);
         if (embeddings_status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
             embeddings_status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'",
                                         j->f->from, j->source);
@@ -945,6 +1044,8 @@ static glofnd_status finish(gf_error *err, discover_job *j, double begun, double
     if (!j->quiet)
         gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run && !j->f->from ? "encoding" : "reading",
                  loaded - begun, found - loaded, gf_clock() - found);
+    /* A closed stdout (main.c has put something there that cannot be written) asks for no summary; summary.txt has it. */
+    if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) return GLOFND_OK;
     gf_text text = {0};
     gf_discover_summary(&text, &report);
     if (text.at) gf_print_lines(stdout, text.at);
@@ -1005,6 +1106,8 @@ static const gf_option rows[] = {
     CLI_STRING(F, classes, "classes", "FILE", "names of classes 0, 1, 2 ..., one per line, for labels that are numbers"),
     CLI_STRING(F, pred_probs, "pred-probs", "P.npy",
                "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
+    CLI_SWITCH(F, center, "center",
+               "subtract the mean of all rows first: tells embeddings apart that all point in one direction"),
     CLI_SWITCH(F, probe, "probe",
                "label issues also by a classifier: logistic regression on the embeddings, cross-validated in five folds"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),

@@ -8,7 +8,7 @@
  * among boots. The probability of a class is proportional to its share of the rows times exp(scale L), with the scale under which
  * the given labels are most probable.
  *
- * With pred_mixed, L[c] also has 0.3 log p[c], where p are the probabilities of a classifier. With probabilities alone (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
+ * With pred_mixed, L[c] also has 0.6 log p[c], where p are the probabilities of a classifier. With probabilities alone (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
  * uncertainty in dataset labels", 2021.
  */
 #include <math.h>
@@ -19,7 +19,7 @@
 
 #define VOTE_POWER 0.75
 #define VOTERS 50             /* most similar others that may vote */
-#define PREDICTION_WEIGHT 0.3 /* of the logarithm of a probability, with pred_mixed */
+#define PREDICTION_WEIGHT 0.6 /* of the logarithm of a probability, with pred_mixed */
 #define SMOOTHING 0.5         /* rows added to each class, their votes spread over all */
 
 typedef struct class_pair { /* votes of rows labelled c for class j */

@@ -102,6 +102,29 @@ expect 0 " 600 of 600 rows in keep.txt" discover dense.npy --k 5 --rows 5000 --o
 expect 1 "raise top" discover dense.npy --k 5 --rows 2 --out z
 expect 2 "rows needs the neighbours" discover dense.npy --duplicates --rows 2 --out z
 
+# ----- --center: the result of rows less their mean
+cat > center.py <<'PY'
+import array, struct
+from npy_file import npy
+data = open("dense.npy", "rb").read()[-600 * 6 * 4:]
+x = struct.unpack("<3600f", data)
+mean = [sum(x[k::6]) / 600 for k in range(6)]
+centred = array.array("f", (v - mean[i % 6] for i, v in enumerate(x)))
+npy("centred.npy", "<f4", "(600, 6)", centred.tobytes())
+npy("new.npy", "<f4", "(9, 6)", data[:9 * 24])
+npy("centred_new.npy", "<f4", "(9, 6)", centred[:54].tobytes())
+PY
+python3 center.py || fail "centred embeddings"
+expect 0 "written" discover dense.npy --center --k 5 --out centre
+expect 0 "written" discover centred.npy --k 5 --out centred
+for file in keep.txt neighbours.npy outliers.tsv; do cmp centre/$file centred/$file || fail "--center: $file"; done
+expect 0 "written" discover dense.npy --center --from centre --k 5 --keep central --out central
+expect 1 "other embeddings" discover dense.npy --from centre --k 5 --keep central --out z
+expect 0 "written" discover dense.npy --center --query new.npy --stored centre --out newer
+expect 0 "written" discover centred.npy --query centred_new.npy --stored centred --out newest
+cmp newer/neighbours.npy newest/neighbours.npy || fail "--center --query"
+expect 2 "does not go with --center" discover dense.npy --center --resume --k 5 --out z
+
 # ----- --classes
 printf 'cat\ndog\nbird\n' > names.txt
 head -n 2 names.txt > two.txt
@@ -110,4 +133,9 @@ cmp named/classes.txt names.txt || fail "names of classes"
 head -n 1 named/label_issues.tsv | grep -q "suggested_class" || fail "no names in label_issues.tsv"
 expect 1 "has 2 names of classes" discover dense.npy --k 5 --labels y.npy --classes two.txt --out z
 expect 2 "names the labels of" discover dense.npy --k 5 --classes names.txt --out z
+
+# A closed stdout is no failure: the result is complete. A full one is.
+"$glofnd" discover plain.npy --k 5 --quiet --out closed >&- || fail "a closed stdout"
+cmp closed/summary.txt plain/summary.txt || fail "another result"
+[ ! -e /dev/full ] || ! "$glofnd" discover plain.npy --k 5 --quiet --out full > /dev/full 2> err || fail "a full stdout"
 [ ! -e z ] || fail "something was left behind"

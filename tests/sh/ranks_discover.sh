@@ -41,7 +41,15 @@ call mpirun -np 2 "$glofnd" discover x.npy --learned --out z
 [ "$code" != 0 ] && grep -q "not over several ranks" err || fail "--learned over ranks: $(cat err)"
 call mpirun -np 2 "$glofnd" discover nothing.npy --out z
 [ "$code" != 0 ] && [ "$(grep -c 'nothing.npy' err)" = 1 ] || fail "no file, over ranks: $(cat err)"
-[ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+# Ranks with different flags, files or folders: the first difference is named, and nothing is left behind.
+call mpirun -np 1 "$glofnd" discover x.npy --k 5 --out z : -np 1 "$glofnd" discover x.npy --k 6 --out z
+[ "$code" != 0 ] && grep -q "rank 1 has a different --k from rank 0" err || fail "ranks with another --k: $(cat err)"
+call mpirun -np 1 "$glofnd" discover x.npy --k 5 --out z : -np 1 "$glofnd" discover x.npy --k 5 --out other_z
+[ "$code" != 0 ] && grep -q "rank 1 has a different --out from rank 0" err || fail "ranks with another --out: $(cat err)"
+cp x.npy same.npy
+call mpirun -np 1 "$glofnd" discover x.npy --k 5 --out z : -np 1 "$glofnd" discover same.npy --k 5 --out z
+[ "$code" != 0 ] && grep -q "rank 1 has a different EMB from rank 0" err || fail "ranks with other files: $(cat err)"
+[ ! -e z ] && [ ! -e z.partial ] && [ ! -e other_z ] && [ ! -e other_z.partial ] || fail "something was left behind"
 
 # ----- a rank is killed, or stopped: it is named, all end, and the same command continues -----
 
