@@ -337,13 +337,14 @@ typedef struct glofnd_batch {
                                                           anchor with its id. Negative: unknown, no anchor's (of a store
                                                           of keys any number is an id) */
     void *grad_negatives_a, *grad_negatives_b;      /* out, NULL: not wanted. Rows of dim numbers of grad_dtype, overwritten */
+    double bias;                                    /* of this step, for loss sigmoid; 0: as in the options */
 } glofnd_batch;
 
 typedef struct glofnd_stats {
     size_t size;           /* set by the caller: sizeof(glofnd_stats). */
     double loss;           /* compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;       /* d loss / d tau, for the losses with one temperature to learn: fastclip; image-text: simclr, and
-                              sogclr under compat official. Else 0 */
+    double grad_tau;       /* d loss / d tau, for the losses with one temperature to learn: fastclip, sigmoid; image-text: simclr,
+                              and sogclr under compat official. Else 0 */
     double grad_scale;     /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
     double kept_share;     /* kept / negatives, as used by the loss: mean over the anchors */
     double detector_share; /* kept / negatives the detector would produce, also before mask_epoch */
@@ -354,10 +355,11 @@ typedef struct glofnd_stats {
     int64_t pairs, flagged;   /* negatives of all anchors; those flagged (by the loss) */
     int64_t same, hits; /* WANT_QUALITY: negatives of the anchor's label; of these, flagged. Counts add up over steps and ranks,
                                  and precision and recall of a sum are the ratios above */
-    int64_t rescued;    /* rows whose negatives were all flagged: their least similar one was kept */
+    int64_t rescued;    /* rows whose negatives were all flagged: their least similar one was kept. Loss sigmoid: none */
     double f1;          /* 2 precision recall / (precision + recall) = 2 hits / (flagged + same); NaN as they are */
     double precision_per_anchor, recall_per_anchor; /* as the paper counts: means over the anchors with 0/0 = 1, so that an anchor
                                                        without flagged pairs counts 1 */
+    double grad_bias;                               /* d loss / d bias, for loss sigmoid; else 0 */
 } glofnd_stats;
 
 /* In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.

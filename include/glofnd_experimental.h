@@ -80,6 +80,10 @@ GLOFND_API glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad
 /* Steps from now on read their temperature at `tau`, in memory of the device of c, when they run; NULL: from batch and options.
  * It must be in [0.001, 100]. ISOGCLR: E_UNSUPPORTED. CUDA: math AUTO is then SPLIT, since the host does not know tau. */
 GLOFND_API glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau);
+/* The same for the bias of loss sigmoid, which must be finite; other losses do not read it. NULL: from batch and options. */
+GLOFND_API glofnd_status glofnd_ctx_bias(glofnd_ctx *c, const float *bias);
+/* Writes d loss / d bias of the last step on c, one float32, as glofnd_ctx_loss() does its numbers. */
+GLOFND_API glofnd_status glofnd_ctx_grad_bias(glofnd_ctx *c, float *grad_bias);
 /* Steps from now on read and write the state of n anchors at `rows`, in memory of the device of c, when they run; their store is
  * NULL. rows [sides][n + 1]: row i is that of anchor i, row n that of GLOFND_SHARED, as glofnd_anchors_get() gives them. rows NULL:
  * the state is that of a store. A row of the batch that glofnd_anchors_put() would refuse fails the step; CUDA reports it as it does

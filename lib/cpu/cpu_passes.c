@@ -310,8 +310,9 @@ static void sum_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *
     const gf_sum_pass *p = w->job;
     const unsigned flags = p->pairs.flags, masks = flags & (GF_MASK | GF_COUNT);
     /* The kernel for both roles does not support these flags; it also either counts and masks, or does neither. */
-    const int general = (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS)) != 0 ||
-                        (masks != 0 && masks != (GF_MASK | GF_COUNT));
+    const int general =
+        (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS | GF_SIGMOID)) != 0 ||
+        (masks != 0 && masks != (GF_MASK | GF_COUNT));
     const int both = p->pairs.col_role && !(p->pairs.symmetric && i == j); /* a diagonal tile holds both orders of each pair */
     const gf_tile t = gf_tile_get(w, i, j, x);
     if (both && !general) {

@@ -18,7 +18,7 @@
 /* ----- life ----- */
 
 static void reset_failure(gf_cuda_control *c) {
-    c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = c->bad_row = GF_CUDA_FINE;
+    c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = c->bad_bias = c->bad_row = GF_CUDA_FINE;
     c->bad_candidate[0] = c->bad_candidate[1] = GF_CUDA_FINE;
 }
 
@@ -291,6 +291,8 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
     const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id, r = c->bad_row;
     FAIL_IF(err, c->bad_tau != GF_CUDA_FINE, GLOFND_E_OPTION,
             "the temperature in device memory (glofnd_ctx_tau) is not in [0.001, 100]");
+    FAIL_IF(err, c->bad_bias != GF_CUDA_FINE, GLOFND_E_OPTION,
+            "the bias in device memory (glofnd_ctx_bias) is not in [-1000, 1000]");
     FAIL_IF(err, e != GF_CUDA_FINE, GLOFND_E_NUMERIC,
             "batch.%s: row %lld holds numbers that are not finite, or is not a unit row "
             "without normalize",
@@ -326,9 +328,10 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
     return status;
 }
 
-glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau) {
+glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau,
+                           float *grad_bias) {
     gf_totals sum;
     TRY(gf_cuda_check_current(err, d));
-    if (loss || grad_tau) CUDA_TRY(err, gf_cuda_put_loss(d, plan, graded, loss, grad_tau));
+    if (loss || grad_tau || grad_bias) CUDA_TRY(err, gf_cuda_put_loss(d, plan, graded, loss, grad_tau, grad_bias));
     return *(volatile int32_t *)d->noticed ? gf_cuda_totals(err, d, &sum) : GLOFND_OK;
 }

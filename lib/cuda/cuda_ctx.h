@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---------- The context ---------- */
 
-#define GF_ROW_FIELDS 12                /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_ROW_FIELDS 13                /* leading fields of gf_totals: sums over the rows of the first half */
 #define GF_CUDA_FINE INT64_MAX          /* no failure */
 #define GF_CUDA_NO_ROOM (INT64_MAX - 1) /* as bad_id: the keys of the batch do not fit into the store */
 
@@ -23,7 +23,7 @@ extern "C" {
 typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
-    int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
+    int64_t bad_tau, bad_bias;      /* 0: the temperature, the bias in device memory is out of range */
     int64_t bad_row; /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
     int64_t bad_candidate[2]; /* per side: 2 row of the first bad one */
     int32_t starts[2];        /* per side: some anchor takes the batch quantile as its lambda */
@@ -108,7 +108,8 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
 glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
-glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau,
+                           float *grad_bias);
 /* 1: work queued on the stream becomes part of a graph. */
 int gf_cuda_is_capturing(const gf_device_ctx *d);
 /* E_ARGUMENT if the current device is not the one the context was made on. */

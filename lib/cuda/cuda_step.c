@@ -144,6 +144,7 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
                                  .grad_stride = {batch->grad_a_stride, batch->grad_b_stride},
                                  .grad_dtype = batch->grad_dtype,
                                  .tau = call->tau,
+                                 .bias = call->plan->flags & GF_SIGMOID ? call->bias : NULL,
                                  .margin = margin_of(math)}};
     memcpy(step->args.side, device->side, sizeof step->args.side);
     const int keyed = call->s && call->s->key, inserts = !(call->plan->want & GLOFND_WANT_NO_UPDATE);
@@ -239,6 +240,8 @@ static void make_passes(const cuda_step *step, gf_cuda_rows (*rows)(const cuda_s
                                     .col = &y->col[i],
                                     .flags = args->plan.flags,
                                     .omega = (float)args->plan.o.omega,
+                                    .bias = (float)args->plan.bias,
+                                    .bias_at = args->bias,
                                     .math = (gf_cuda_math)step->device->math,
                                     .tau = known_tau(args),
                                     .buffer = step->device->scratch,

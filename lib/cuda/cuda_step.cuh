@@ -128,8 +128,8 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int side,
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
     return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE ||
-           c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE || c->bad_candidate[0] != GF_CUDA_FINE ||
-           c->bad_candidate[1] != GF_CUDA_FINE;
+           c->bad_tau != GF_CUDA_FINE || c->bad_bias != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE ||
+           c->bad_candidate[0] != GF_CUDA_FINE || c->bad_candidate[1] != GF_CUDA_FINE;
 }
 
 __device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
@@ -177,7 +177,8 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
 __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
     const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
     const double fields[GF_ROW_FIELDS] = {t.loss,          t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,   t.kept,
-                                          t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued, t.unpaired};
+                                          t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued, t.unpaired,
+                                          t.grad_bias};
     for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 
@@ -295,11 +296,13 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
     gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
     if (x.tau) in.tau = double(*x.tau);
+    if (x.bias) in.bias = double(*x.bias);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
     const gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
     x.links[gf_link_place(x, i, r)] = link;
     if (p.one_rank) gf_put_link(x, i, r, link);
     t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;
+    t.grad_bias = y.grad_bias;
     t.kept = double(s.kept);
     t.unpaired = double(p.negatives[i] - s.negatives);
     if (p.want & GLOFND_WANT_QUANTILE && p.updating && p.o.alpha > 0.0) t.quantile = double(x.side[i].quantile[r]);
@@ -354,7 +357,7 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     gf_totals t = {};
     t.detector_kept = double(s.kept);
     if (!p.masking) s.kept = static_cast<int32_t>(s.negatives);
-    if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
+    if (p.rescues) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
     gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
     double log_u[2] = {end.log_u, 0.0};

@@ -39,6 +39,7 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     struct gf_device_store store;
     glofnd_anchor *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
     const float *tau;     /* the temperature; NULL: that of the plan */
+    const float *bias;    /* SIGMOID: the same */
     float margin;         /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
 
@@ -73,8 +74,9 @@ cudaError_t gf_cuda_open_candidates(const gf_cuda_step *x, int side, cudaStream_
 cudaError_t gf_cuda_write_candidates(const gf_cuda_step *x, int side, void *grad, cudaStream_t stream);
 /* Precision, recall, and the part of the official per-rank loss that pass C computes. */
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
-/* Loss and grad_tau of the last step, in the order of the stream; NaN if it failed, which the host can then notice. */
-cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+/* Loss, grad_tau and grad_bias of the last step, in the order of the stream; NaN if it failed, which the host can then notice. */
+cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau,
+                             float *grad_bias);
 /* BANK: averages of all rows; those of the own rows to the store. */
 cudaError_t gf_cuda_bank(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_bank_save(const gf_cuda_step *x, cudaStream_t stream);

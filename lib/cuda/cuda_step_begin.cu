@@ -187,6 +187,7 @@ static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t i
     const gf_cuda_side &side = x.side[i];
     side.fresh[a] = row;
     if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
+    if (x.bias && a == 0 && !(fabsf(*x.bias) <= 1000.0f)) x.control->bad_bias = 0;
     side.starts[a] = x.plan.learned && x.plan.updating && starts(x, i, row);
     if (side.starts[a]) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)

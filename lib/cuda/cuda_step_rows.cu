@@ -56,7 +56,7 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
     gf_summed_row s = gf_row_before_sums(x, i, r);
     s.sum = y.sum[r];
     s.moment = x.plan.flags & GF_MOMENT ? y.moment[r] : 0.0;
-    s.flagged_s = x.plan.flags & GF_ATTRACT ? y.flagged_s[r] : 0.0;
+    s.flagged_s = x.plan.flags & (GF_ATTRACT | GF_SIGMOID) ? y.flagged_s[r] : 0.0;
     s.peak = y.peak[r];
     s.kept = x.plan.flags & GF_COUNT ? y.kept[r] : static_cast<int32_t>(s.negatives);
     return s;
@@ -203,7 +203,7 @@ static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned f
                                                block_rows &sm) {
     constexpr int N = 4;
     const int lane = threadIdx.x % 32;
-    gf_row_view w = {sm.sums[r].inv_tau * How::Exp::scale, sm.lo[r], -1, -1, -1};
+    gf_row_view w = {sm.sums[r].inv_tau * How::Exp::scale, sm.lo[r], gf_bias_of<typename How::Exp>(a, flags), -1, -1, -1};
     gf_row_sums<typename How::Sum> t = gf_no_sums<typename How::Sum>();
     if (flags & GF_GROUP && a.row.group) w.group = a.row.group[r0 + r];
     for (int c = lane; c < cols; c += 32 * N) {

@@ -123,16 +123,18 @@ cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream) {
 }
 
 static __global__ void put_loss(const gf_cuda_control *c, const gf_plan plan, const int graded, float *loss, float *grad_tau,
-                                int32_t *noticed) {
+                                float *grad_bias, int32_t *noticed) {
     const gf_loss_totals y = gf_totals_loss(&plan, &c->sum, c->sum.tau_used, graded);
     const bool failed = gf_failed(c);
     if (loss) *loss = failed ? CUDART_NAN_F : float(y.loss);
     if (grad_tau) *grad_tau = failed ? CUDART_NAN_F : float(y.grad_tau);
+    if (grad_bias) *grad_bias = failed ? CUDART_NAN_F : float(c->sum.grad_bias);
     if (failed) *noticed = 1;
 }
 
-cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau) {
-    put_loss<<<1, 1, 0, d->stream>>>(d->control, *plan, graded, loss, grad_tau, d->noticed);
+cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau,
+                             float *grad_bias) {
+    put_loss<<<1, 1, 0, d->stream>>>(d->control, *plan, graded, loss, grad_tau, grad_bias, d->noticed);
     return cudaGetLastError();
 }
 

@@ -25,6 +25,7 @@ typedef struct gf_device_step { /* one call of the step tier; pointers to arrays
     void *grad_a, *grad_b;                       /* grad */
     uint8_t *keep;                               /* mask */
     const float *tau;                            /* step, rows: the temperature, in device memory; NULL: of the plan */
+    const float *bias;                           /* the same for the bias of loss sigmoid */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks, on the host: a call that needs it waits */
     void *reduce_user;
 } gf_device_step;
@@ -68,9 +69,10 @@ typedef struct gf_device {
     glofnd_status (*components)(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
     /* Waits. Sums of the last rows and the last grad; or the failure of a call since the last time, which is then forgotten. */
     glofnd_status (*totals)(gf_error *err, gf_device_ctx *d, gf_totals *sum);
-    /* Queues: loss and grad_tau of the last step to device memory; either may be NULL. `graded`: it had a second half. Also the
-     * failure of an earlier call, as soon as it is known. */
-    glofnd_status (*loss)(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+    /* Queues: loss, grad_tau and grad_bias of the last step to device memory; each may be NULL. `graded`: it had a second half.
+     * Also the failure of an earlier call, as soon as it is known. */
+    glofnd_status (*loss)(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau,
+                          float *grad_bias);
     glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x); /* waits */
 
     /* Stores. Every call but the last waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */

@@ -73,6 +73,7 @@ typedef struct gf_pass {
 
 typedef struct gf_sum_in { /* what count, sum and close read */
     float *inv_tau;
+    float bias;           /* GF_SIGMOID */
     float *lo, *hi;       /* S <= lo is kept, S > hi is flagged, in between goes to the window list */
     float *mid;           /* old lambda, lo <= mid <= hi: `above` counts the pairs above it, window_le the list up to it */
     const int32_t *group; /* GF_GROUP: pairs of one group >= 0 are flagged */
@@ -85,7 +86,9 @@ typedef struct gf_sum_out { /* what they write */
     double *sum;            /* of exp(inv_tau S - peak) over the kept, plus omega times that over the flagged */
     double *moment;         /* the same, times S */
     double *flagged_s;      /* sum of S over the flagged */
-    float *peak;            /* GF_SHIFT: running maximum of inv_tau S over the summed; else 0 */
+    /* GF_SIGMOID, x = inv_tau S + bias: sum is of log(1 + exp(x)) under these weights, less x for the flagged with GF_ATTRACT;
+       flagged_s and moment are of the slopes of these terms, and of the slopes times S. */
+    float *peak; /* GF_SHIFT: running maximum of inv_tau S over the summed; else 0 */
     int32_t *kept;
     int32_t *above;     /* GF_GROUP, count: pairs with S > mid, whatever their group */
     float *window;      /* [rows][window_cap] */
@@ -110,7 +113,8 @@ typedef struct gf_grad_in { /* what gradient and mask read */
     uint32_t *marks_col;  /* the same, flagged by the column's anchor; with col_role */
     int64_t marks_ld;     /* words per row */
     float *log_w, *w;     /* weight of a kept pair: exp(inv_tau S + log_w); w = exp(log_w) without GF_SHIFT */
-    float *attract;       /* GF_ATTRACT: subtracted from the weight of a flagged pair */
+    float *attract;       /* GF_ATTRACT: subtracted from the weight of a flagged pair. GF_SIGMOID: a kept pair weighs
+                             attract sigma(inv_tau S + log_w) */
     float *align;         /* GF_COLSUM: similarity to the positive */
 } gf_grad_in;
 

@@ -383,6 +383,13 @@ glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau) {
     return GLOFND_OK;
 }
 
+glofnd_status glofnd_ctx_bias(glofnd_ctx *c, const float *bias) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, (uintptr_t)bias % sizeof *bias != 0, GLOFND_E_ARGUMENT, "bias is not aligned to %zu bytes", sizeof *bias);
+    c->bias_at = bias;
+    return GLOFND_OK;
+}
+
 glofnd_status glofnd_ctx_state(glofnd_ctx *c, glofnd_anchor *rows, int64_t n) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, (uintptr_t)rows % sizeof(float) != 0, GLOFND_E_ARGUMENT, "rows is not aligned to %zu bytes", sizeof(float));

@@ -12,6 +12,7 @@ struct glofnd_ctx {
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;
     const float *tau_at;     /* the temperature of the next steps, on the device; NULL: of batch or options */
+    const float *bias_at;    /* the same for the bias of loss sigmoid */
     glofnd_anchor *state_at; /* the state of the next steps, [sides][state_n + 1] on the device; NULL: that of a store */
     int64_t state_n;
     struct gf_workspace *ws; /* see workspace.h; grows in glofnd_ctx_reserve */

@@ -13,7 +13,7 @@
 
 static const char *const pairings[] = {"views", "image-text", NULL};
 static const char *const directions[] = {"both", "forward", NULL};
-static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", NULL};
+static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", "sigmoid", NULL};
 static const char *const detectors[] = {"none",       "glofnd",   "single",
                                         "fnc",        "oracle",   "groups",
                                         "components", "positive", "positive-relative",
@@ -48,7 +48,7 @@ static const gf_option rows[] = {
          "image and text: the loss of both sides, or of the first against the second alone (query to document)"),
     NAME(loss, losses, "sogclr", "method",
          "sogclr (FastCLIP v1), simclr (NT-Xent; CLIP for image and text), fastclip (v3, tau learned), isogclr (v2, a tau per "
-         "anchor)"),
+         "anchor), sigmoid (SigLIP; tau and bias learned)"),
     NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
     NAME(action, actions, "drop", "method", "treatment of a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "fraction of negatives to flag; 0: glofnd, single and fnc flag nothing"),
@@ -81,6 +81,7 @@ static const gf_option rows[] = {
     REAL(tau_lr, "0.01", 0, 1, CLOSED, "loss", "isogclr: step size of the individual temperatures"),
     REAL(tau_min, "0.01", 0.001, 100, CLOSED, "loss", "isogclr: smallest individual temperature"),
     REAL(tau_max, "1", 0.001, 100, CLOSED, "loss", "isogclr: largest individual temperature"),
+    REAL(bias, "-10", -1000, 1000, CLOSED, "loss", "sigmoid: what is added to similarity / tau; its start where it is learned"),
 
     INTEGER(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
 
@@ -123,6 +124,7 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
     const int fnc = o->detector == GLOFND_DETECT_FNC, scored = fnc && o->fnc_rule != GLOFND_FNC_QUANTILE;
     const int compares = fnc || gf_learns_thresholds(o);
     const int shares = o->detector == GLOFND_DETECT_SINGLE || o->lambda_warmup > 0;
+    const int sigmoid = o->loss == GLOFND_LOSS_SIGMOID;
     const struct {
         int holds;
         const char *reason; /* begins with a key */
@@ -139,10 +141,9 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
         {official && gf_starts_at_quantile(o) && o->lambda_warmup > 0,
          "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0, or lambda_init to "
          "one"},
-        {official && (scored || (views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP))),
-         "compat: the authors' code has no loss fastclip or isogclr for two views, and no fnc_rule topk or threshold; set compat "
-         "to "
-         "paper"},
+        {official && (sigmoid || scored || (views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP))),
+         "compat: the authors' code has no loss sigmoid, no fastclip or isogclr for two views, and no fnc_rule topk or "
+         "threshold; set compat to paper"},
         {bank && (scored || gf_flags_by_positive(o)), "similarity: bank works with detector glofnd, mutual, single, and fnc with "
                                                       "fnc_rule quantile; set similarity to embedding, or "
                                                       "another detector"},

@@ -60,6 +60,7 @@ static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofn
 
 #define BATCH_MAX (INT64_C(1) << 24) /* samples: positions of rows fit int32 */
 #define DIM_MAX (INT64_C(1) << 20)
+#define BIAS_MAX 1000.0
 
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
     FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT,
@@ -91,6 +92,8 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glof
             "batch.tau is %g; it must be 0 (as in the options) or in [0.001, 100]", q.tau);
     FAIL_IF(err, !(q.gamma >= 0.0 && q.gamma <= 1.0), GLOFND_E_OPTION,
             "batch.gamma is %g; it must be 0 (as in the options) or in (0, 1]", q.gamma);
+    FAIL_IF(err, !(fabs(q.bias) <= BIAS_MAX), GLOFND_E_OPTION,
+            "batch.bias is %g; it must be 0 (as in the options) or in [-1000, 1000]", q.bias);
     *out = (gf_step_batch){.rows = part.rows,
                            .cols = q.n,
                            .row0 = part.first,
@@ -118,7 +121,8 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glof
                            .epoch = q.epoch,
                            .want = q.want,
                            .tau = q.tau,
-                           .gamma = q.gamma};
+                           .gamma = q.gamma,
+                           .bias = q.bias != 0.0 ? q.bias : NAN};
     return GLOFND_OK;
 }
 
@@ -201,6 +205,11 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
         known->tau = ctx->device ? 0.0 : (double)*ctx->tau_at;
         FAIL_IF(err, !ctx->device && !(known->tau >= 1e-3 && known->tau <= 100.0), GLOFND_E_OPTION,
                 "the temperature of glofnd_ctx_tau is %g; it must be in [0.001, 100]", known->tau);
+    }
+    if (ctx->bias_at && o->loss == GLOFND_LOSS_SIGMOID && !ctx->device) {
+        known->bias = (double)*ctx->bias_at;
+        FAIL_IF(err, !(fabs(known->bias) <= BIAS_MAX), GLOFND_E_OPTION,
+                "the bias of glofnd_ctx_bias is %g; it must be in [-1000, 1000]", known->bias);
     }
     FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
             q->a ? "b" : "a");
@@ -289,8 +298,9 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
 
 gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     const int on = o->alpha > 0.0;
+    const int sigmoid = o->loss == GLOFND_LOSS_SIGMOID;
     gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .dim = q->dim, .epoch = q->epoch, .want = q->want};
-    if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
+    if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega + (sigmoid ? 1.0 : 0.0);
     p.sides = gf_sides(o);
     p.per_sample = 2 / p.sides;
     p.anchored = gf_anchored(o);
@@ -302,6 +312,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     }
     p.tau = q->tau > 0.0 ? q->tau : o->tau;
     p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
+    p.bias = isnan(q->bias) ? o->bias : q->bias;
     p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
     p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
     p.one_rank = q->rows == q->cols;
@@ -316,6 +327,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.groups = o->detector == GLOFND_DETECT_ORACLE || q->group != NULL;
     p.updating = q->epoch >= o->update_epoch;
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
+    p.rescues = p.masking && !p.official && !sigmoid; /* a sigmoid row has no denominator that could be empty */
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK && (gf_learns_thresholds(o) || o->detector == GLOFND_DETECT_FNC);
@@ -334,6 +346,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     if (gf_loss_needs_mean(o)) p.flags |= GF_MOMENT;
     /* exp(1/tau) and its inverse must fit a float, squared. */
     if (gf_loss_individual(o) || p.tau <= 0.025) p.flags |= GF_SHIFT;
+    if (sigmoid) p.flags = (p.flags & ~(unsigned)GF_SHIFT) | GF_SIGMOID;
     return p;
 }
 
@@ -341,6 +354,7 @@ uint64_t gf_plan_phase(const gf_plan *p) {
     const glofnd_anchor seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
     const double numbers[] = {p->tau,
                               p->gamma,
+                              p->bias,
                               (double)p->learner.epoch_clock,
                               p->shared,
                               p->masking,
@@ -577,7 +591,7 @@ static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_bat
     const gf_shape shape = gf_shape_of_batch(c, q);
     const int after_rows = c->has_rows && !c->has_grad;
     c->plan = gf_plan_of(&c->o, q);
-    if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
+    if (c->tau_at && !(c->plan.flags & GF_SIGMOID)) c->plan.flags |= GF_SHIFT; /* right for every temperature */
     c->has_rows = c->has_grad = 0;
     gf_device_step x = {.plan = &c->plan,
                         .shape = &shape,
@@ -586,6 +600,7 @@ static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_bat
                         .grad_a = grad_a,
                         .grad_b = grad_b,
                         .tau = c->tau_at,
+                        .bias = c->bias_at,
                         .reduce = c->reduce,
                         .reduce_user = c->reduce_user};
     if (s) x.s = s->on;
@@ -737,6 +752,7 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared, side->state);
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
+        side->limits.bias = (float)p->bias;
         for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
     }
     return GLOFND_OK;
@@ -1130,7 +1146,7 @@ static void rescue_rows(gf_step *step) {
             side->floor[r] = -INFINITY;
             empty += x->kept[r] == 0;
         }
-        if (empty > 0 && p->masking && !p->official) {
+        if (empty > 0 && p->rescues) {
             const gf_embed own = own_rows(step, &side->z);
             gf_select s = selection(step, i, &own, &step->ws->side[step->plan.sides - 1 - i].z);
             s.smallest = 1;
@@ -1168,6 +1184,7 @@ static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ct
         .loss = y.loss,
         .grad_scale = y.grad_scale,
         .grad_tau = y.grad_tau,
+        .grad_bias = sum->grad_bias,
         .kept_share = sum->kept / pairs,
         .detector_share = sum->detector_kept / pairs,
         .lambda_mean = sum->lambda / anchors,
@@ -1260,7 +1277,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
                 log_u[v] = y.log_u;
                 tau = in.tau;
                 grad_tau += y.grad_tau / per_sample; /* two views share the temperature of their anchor */
-                sum.loss += y.loss, sum.grad_scale += y.grad_scale;
+                sum.loss += y.loss, sum.grad_scale += y.grad_scale, sum.grad_bias += y.grad_bias;
                 sum.rank_part += y.rank_part, sum.rank_part_scale += y.rank_part_scale;
                 sum.kept += (double)x.kept;
                 sum.detector_kept += p->flags & GF_COUNT ? (double)side->detector_kept[r] : (double)x.negatives;
@@ -1550,9 +1567,19 @@ glofnd_status glofnd_ctx_loss(glofnd_ctx *ctx, float *loss, float *grad_tau) {
     FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     FAIL_IF(&ctx->err, (uintptr_t)loss % sizeof *loss != 0 || (uintptr_t)grad_tau % sizeof *loss != 0, GLOFND_E_ARGUMENT,
             "%s is not aligned to %zu bytes", (uintptr_t)loss % sizeof *loss ? "loss" : "grad_tau", sizeof *loss);
-    if (ctx->device) return ctx->device->loss(&ctx->err, ctx->on, &ctx->plan, ctx->has_grad, loss, grad_tau);
+    if (ctx->device) return ctx->device->loss(&ctx->err, ctx->on, &ctx->plan, ctx->has_grad, loss, grad_tau, NULL);
     if (loss) *loss = (float)ctx->stats.loss;
     if (grad_tau) *grad_tau = (float)ctx->stats.grad_tau;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_grad_bias(glofnd_ctx *ctx, float *grad_bias) {
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
+    FAIL_IF(&ctx->err, !grad_bias || (uintptr_t)grad_bias % sizeof *grad_bias != 0, GLOFND_E_ARGUMENT, "grad_bias is %s",
+            grad_bias ? "not aligned to 4 bytes" : "NULL");
+    if (ctx->device) return ctx->device->loss(&ctx->err, ctx->on, &ctx->plan, ctx->has_grad, NULL, NULL, grad_bias);
+    *grad_bias = (float)ctx->stats.grad_bias;
     return GLOFND_OK;
 }
 

@@ -21,13 +21,14 @@ from ._lib import library
 # The two calls of every step, with addresses as plain integers: no struct is converted on the way.
 _step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(("glofnd_step", library))
 _loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss", library))
+_grad_bias = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)(("glofnd_ctx_grad_bias", library))
 
 LEAST_TAU = 0.01  # of a learned temperature; the largest is 1
 
 
 def has_tau_gradient(options: Any) -> bool:
-    """Of losses whose stats hold d loss / d tau: CLIP's and FastCLIP's."""
-    return options.loss == "fastclip" or (options.loss == "simclr" and options.pairing == "image-text")
+    """Of losses whose stats hold d loss / d tau: CLIP's, FastCLIP's and SigLIP's."""
+    return options.loss in ("fastclip", "sigmoid") or (options.loss == "simclr" and options.pairing == "image-text")
 
 
 def make_options(values: dict[str, Any]) -> Any:
@@ -178,7 +179,7 @@ class Engine:
         self.dim, self.epoch = checked_count("dim", dim), 0
         self.want = 0
         self._reduce: Any = None
-        self._stream, self._tau = 0, 0
+        self._stream, self._tau, self._bias = 0, 0, 0
         self._context, self._store = ctypes.c_void_p(), ctypes.c_void_p()
         _lib.checked(library.glofnd_ctx_create, self.options, ctypes.byref(self._context))
         try:
@@ -244,12 +245,14 @@ class Engine:
         self._call_store(library.glofnd_step, ctypes.byref(batch), grad_a, grad_b, _reference(stats))
         self._add_counters(stats)
 
-    def queue_step(self, batch: int, grad_a: int, grad_b: int, loss: int, grad_tau: int) -> None:
+    def queue_step(self, batch: int, grad_a: int, grad_b: int, loss: int, grad_tau: int, grad_bias: int = 0) -> None:
         """A step without stats; `batch` is the address of its struct. Loss and grad_tau go to memory of the device: on CUDA
         nothing waits, and the failure of an earlier step may be raised."""
         with self.lock:
             context = self._context
             status = _step(context, self._store, batch, grad_a, grad_b, 0) or _loss(context, loss, grad_tau)
+            if grad_bias and not status:
+                status = _grad_bias(context, grad_bias)
             if status:
                 self._check(status)
 
@@ -323,6 +326,12 @@ class Engine:
         if pointer != self._tau:
             self._call(library.glofnd_ctx_tau, pointer)
             self._tau = pointer
+
+    def bias(self, pointer: int) -> None:
+        """The same for the bias of loss "sigmoid"."""
+        if pointer != self._bias:
+            self._call(library.glofnd_ctx_bias, pointer)
+            self._bias = pointer
 
     def phase(self, epoch: int) -> int:
         """Equal for epochs whose steps do the same work."""

@@ -46,6 +46,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("tau", c_double), ("gamma", c_double), ("extra", c_void_p), ("negatives_a", c_void_p), ("negatives_b", c_void_p),
         ("negatives_a_n", c_int64), ("negatives_b_n", c_int64), ("negatives_a_stride", c_int64), ("negatives_b_stride", c_int64),
         ("negatives_a_id", c_void_p), ("negatives_b_id", c_void_p), ("grad_negatives_a", c_void_p), ("grad_negatives_b", c_void_p),
+        ("bias", c_double),
     ],
     "glofnd_batch_extra": [
         ("size", c_size_t), ("support_a", c_void_p), ("support_b", c_void_p), ("bank_a", c_void_p), ("bank_b", c_void_p),
@@ -59,6 +60,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
             "tau_mean", "precision", "recall")],
         *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued")],
         ("f1", c_double), ("precision_per_anchor", c_double), ("recall_per_anchor", c_double),
+        ("grad_bias", c_double),
     ],
 }
 
@@ -266,6 +268,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ctx_counters": (c_int, [c_void_p, POINTER(Counters)]),
     "ctx_loss": (c_int, [c_void_p, c_void_p, c_void_p]),
     "ctx_tau": (c_int, [c_void_p, c_void_p]),
+    "ctx_bias": (c_int, [c_void_p, c_void_p]),
+    "ctx_grad_bias": (c_int, [c_void_p, c_void_p]),
     "ctx_state": (c_int, [c_void_p, c_void_p, c_int64]),
     "ctx_phase": (c_int, [c_void_p, POINTER(Batch), POINTER(c_uint64)]),
     "ctx_workspace_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, POINTER(c_size_t)]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-Loss = Literal["sogclr", "simclr", "fastclip", "isogclr", "clip"]
+Loss = Literal["sogclr", "simclr", "fastclip", "isogclr", "sigmoid", "clip"]
 Pairing = Literal["views", "image-text"]
 Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative", "mutual"]
 Action = Literal["drop", "attract", "weight"]
@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     tau_lr: float
     tau_min: float
     tau_max: float
+    bias: float
     ring_rows: int
     threads: int
     math: Literal["auto", "exact", "bf16", "split"]

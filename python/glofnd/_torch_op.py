@@ -390,7 +390,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     del extra
     if not want & _lib.WANT_NO_UPDATE:
         exchange_state(core, every["index"], rows, rank * rows, world)
-    stats.loss, stats.grad_tau = rank_sum(core, [stats.loss, stats.grad_tau])
+    stats.loss, stats.grad_tau, stats.grad_bias = rank_sum(core, [stats.loss, stats.grad_tau, stats.grad_bias])
     for gradient in grads:
         gradient.mul_(world)  # DistributedDataParallel takes the mean of gradients over ranks; the loss is a sum over them
     return stats
@@ -458,11 +458,24 @@ library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels
 def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[float, Optional[torch.Tensor]]:
     """(the number for the batch, the float32 on the device that the step reads instead). Only the first waits for a GPU."""
     if on_device and tau.is_cuda and not core.engine.temperatures:
-        return 0.0, tau.detach().reshape(()).to(torch.float32)
-    value = float(tau)
+        return 0.0, tau.detach().reshape(-1)[:1].to(torch.float32)
+    value = float(tau.reshape(-1)[0])
     if not value > 0.0:
         raise _lib.OptionError(f"tau is {value:g}; it must be in [0.001, 100]")
     return value, None
+
+
+def bias_of(core: Core, tau: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """Loss "sigmoid": the bias comes behind the temperature. The next steps read it at the float32 that this returns."""
+    there = None if tau is None or tau.numel() < 2 else tau.detach().reshape(-1)[1:].to(core.device, torch.float32)
+    core.engine.bias(0 if there is None else there.data_ptr())
+    return there
+
+
+def _like(tau: Optional[torch.Tensor], device: torch.device) -> torch.Tensor:
+    """Room for the gradient of the temperature, or of temperature and bias."""
+    return torch.empty((), dtype=torch.float32, device=device) if tau is None or tau.numel() < 2 else (
+        torch.empty(2, dtype=torch.float32, device=device))
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
@@ -473,7 +486,7 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
     grad_a = torch.empty(a.shape, dtype=dtype, device=device)
     grad_b = torch.empty(a.shape, dtype=dtype, device=device)
     loss = torch.empty((), dtype=torch.float32, device=device)
-    grad_tau = torch.empty((), dtype=torch.float32, device=device)
+    grad_tau = _like(tau, device)
     value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
     rows = a.shape[0]
     if core.is_cuda:
@@ -486,7 +499,9 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
     fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[dtype])
     more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, dtype)
     core.last = True
-    core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr())
+    bias = bias_of(core, tau)
+    core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr(),
+                           0 if bias is None else grad_tau[1:].data_ptr())
     return loss, grad_a, grad_b, grad_tau, *more_grads
 
 
@@ -502,8 +517,11 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
         core.engine.tau(0)
         more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
         core.reserve(a.shape[0] + more, core.ranks()[1] * a.shape[0] + more, a.shape[1])
+    bias = bias_of(core, tau)
     core.last = step_of_ranks(core, own, grads, want, 0.0 if tau is None else temperature_of(core, tau, False)[0], candidates, flags)
     loss, grad_tau = (torch.full((), x, dtype=torch.float32, device=a.device) for x in (core.last.loss, core.last.grad_tau))
+    if bias is not None:
+        grad_tau = torch.tensor([core.last.grad_tau, core.last.grad_bias], dtype=torch.float32, device=a.device)
     return loss, *grads[:2], grad_tau, *grads[2:]
 
 
@@ -549,8 +567,7 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("glofnd::step", lib=library)
 def _fake(a, b, index, labels, groups, tau, clock, handle, flags):  # type: ignore[no-untyped-def]
     grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
-    scalars = [torch.empty((), dtype=torch.float32, device=a.device) for _ in range(2)]
-    return scalars[0], grads[0], grads[1], scalars[1]
+    return torch.empty((), dtype=torch.float32, device=a.device), grads[0], grads[1], _like(tau, a.device)
 
 
 @torch.library.register_fake("glofnd::step_candidates", lib=library)

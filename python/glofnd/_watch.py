@@ -43,7 +43,7 @@ class Watch:
         if self.steps in SAME_STEPS:
             self._look("positions", index)
         if tau is not None and self.steps in (1, SAME_STEPS[0]):
-            self._look("tau", tau)
+            self._look("tau", tau.reshape(-1)[:1])
         if self.waiting and not core.is_cuda:
             self.read(core)
 

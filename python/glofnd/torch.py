@@ -41,7 +41,7 @@ _STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_ind
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
-    ("learn_tau", "dim", "process_group", "loss", "pairing", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
+    ("learn_tau", "learn_bias", "dim", "process_group", "loss", "pairing", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
 
 
 class WithIndex(torch.utils.data.Dataset):
@@ -128,7 +128,7 @@ class GloFNDLoss(nn.Module):
 
     num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1. None: it holds keys, any int64, such as those that
                  glofnd.keys() makes of texts, and the state grows with the keys that come
-    loss         "sogclr", "simclr", "fastclip", "isogclr"; "clip" is "simclr" with pairing="image-text"
+    loss         "sogclr", "simclr", "fastclip", "isogclr", "sigmoid" (SigLIP); "clip" is "simclr" with pairing="image-text"
     pairing      an embedding and its partner are two "views" of an image, or "image-text"
     detector     "glofnd" (a threshold per sample), "mutual" (above the thresholds of both samples of a pair), "single", "fnc", "oracle" (labels), "groups", "none"; "positive": more similar than
                  the own positive plus `margin` (0.1); "positive-relative": plus margin times it
@@ -136,7 +136,8 @@ class GloFNDLoss(nn.Module):
     alpha        share of negatives to flag
     tau          temperature, or its start where it is learned
     start_epoch  first epoch whose loss uses the flags; thresholds are learned from `update_epoch` (0) on
-    learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; "clip" and "fastclip" only, their default
+    learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; "clip", "fastclip", "sigmoid" only, their default
+    learn_bias   True: `logit_bias` is a parameter, which begins at the option `bias` (-10); "sigmoid" only, its default
     dim          length of an embedding; needed by learner="ring" and similarity="bank" only
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
     lambda_init  "quantile": a threshold starts at the quantile of its sample's first batch; "one", as in the paper: at 1, from where it
@@ -157,7 +158,8 @@ class GloFNDLoss(nn.Module):
 
     def __init__(self, num_samples: Optional[int], loss: "Optional[Loss]" = None, *, detector: "Optional[Detector]" = None, action: "Optional[Action]" = None,
                  alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
-                 learn_tau: Optional[bool] = None, dim: int = 0, process_group: Any = None, **options: "Unpack[Options]"):
+                 learn_tau: Optional[bool] = None, learn_bias: Optional[bool] = None, dim: int = 0, process_group: Any = None,
+                 **options: "Unpack[Options]"):
         super().__init__()
         if "device" in options:
             raise OptionError("device: the loss follows its module; use criterion.to(device)")
@@ -171,11 +173,16 @@ class GloFNDLoss(nn.Module):
         if learn_tau is None:
             learn_tau = self._learned_tau
         if learn_tau and not self._learned_tau:
-            raise OptionError(f"learn_tau: loss {chosen.loss!r} has no learnable temperature; clip and fastclip have one")
+            raise OptionError(f"learn_tau: loss {chosen.loss!r} has no learnable temperature; clip, fastclip and sigmoid have one")
+        self._biased = chosen.loss == "sigmoid"
+        if learn_bias and not self._biased:
+            raise OptionError(f"learn_bias: loss {chosen.loss!r} has no bias; sigmoid has one")
         tau = checked_tau(chosen.tau, learn_tau)
         self._core.watch.warn("tau", scale_warning(tau))
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
+        learns = self._biased if learn_bias is None else learn_bias
+        self.logit_bias = nn.Parameter(torch.tensor(chosen.bias, dtype=torch.float32)) if learns else None
 
     # ----- loss -----
 
@@ -188,7 +195,7 @@ class GloFNDLoss(nn.Module):
         index    [batch] positions of the samples in the dataset, all different: a tensor, an array of NumPy or a list
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
-        tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip" and "fastclip"
+        tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip", "fastclip", "sigmoid"
         negatives  [m][dim] embeddings beyond the batch that are negatives only: hard negatives, a queue. Two views: of all rows; image-text:
                  further texts (documents), negatives of z1. A pair (n1, n2), either may be None: also further images, negatives of z2.
                  They get gradients if they require them. Several ranks: negatives of this rank's samples
@@ -202,6 +209,9 @@ class GloFNDLoss(nn.Module):
             tau = _temperature(tau)
         if tau is not None and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
+        if self._biased and (tau is not None or self.logit_bias is not None):
+            tau = torch.stack([torch.as_tensor(x, dtype=torch.float32).reshape(()).to(z1.device)
+                               for x in (self.tau if tau is None else tau, self.bias if self.logit_bias is None else self.logit_bias)])
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
@@ -298,6 +308,8 @@ class GloFNDLoss(nn.Module):
                 raise OptionError(f"{key}: {hint}")
         if "tau" in options and self.log_scale is not None:
             raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
+        if "bias" in options and self.logit_bias is not None:
+            raise OptionError("bias: it is learned here; change logit_bias, or make the loss with learn_bias=False")
         self._core.configure(**own_names(options))
         self._core.watch.warn("tau", scale_warning(float(self._core.engine.options.tau)))
 
@@ -307,6 +319,11 @@ class GloFNDLoss(nn.Module):
         if self.log_scale is None:
             return float(self._core.engine.options.tau)
         return math.exp(-min(max(self.log_scale.item(), 0.0), _LOG_SCALE_MAX))
+
+    @property
+    def bias(self) -> float:
+        """The bias now; only loss "sigmoid" has one."""
+        return float(self._core.engine.options.bias) if self.logit_bias is None else self.logit_bias.item()
 
     def stats(self) -> dict[str, Any]:
         """Numbers of the last step: loss, kept_share, lambda_mean, flagged, precision, recall ... (glofnd_stats in glofnd.h).

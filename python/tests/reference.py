@@ -7,10 +7,11 @@ is a list of dictionaries, one per side and anchor.
 import math
 
 import torch
+from torch.nn.functional import logsigmoid
 
 DEFAULTS = {"loss": "sogclr", "pairing": "views", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
-            "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "ring_rows": 16384,
+            "bias": -10.0, "attract_omega": 0.0, "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "ring_rows": 16384,
             "margin": 0.1, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
 RING_RATE, TAU_BETAS = 0.3, (0.9, 0.999)  # constants of the method
 
@@ -159,20 +160,21 @@ class Reference:
             flags |= (labels[columns] == labels[sample]) & (labels[sample] >= 0)
         if groups is not None:
             flags |= (groups[columns] == groups[sample]) & (groups[sample] >= 0)
-        if flags.all():
+        if flags.all() and o["loss"] != "sigmoid":
             assert o["similarity"] != "bank", "such a row is not modelled here"
             flags[sims.argmin()] = False
         return flags
 
     # ----- loss -----
 
-    def step(self, a, b, ids, labels=None, groups=None, epoch=0, tau=None):
+    def step(self, a, b, ids, labels=None, groups=None, epoch=0, tau=None, bias=None):
         """(value of the loss, a scalar whose gradients are those of the step). Moves the state."""
         o = self.o
         ids = [int(i) for i in ids]
         z = [torch.nn.functional.normalize(x, dim=1) for x in (a, b)]
         still = [x.detach() for x in z]
         tau = o["tau"] if tau is None else tau
+        self.b = o["bias"] if bias is None else bias
         judged = self.averages(still, ids)
         self.learn(judged, ids, epoch)
         value, surrogate, new_u = 0.0, 0.0, [{} for _ in range(self.sides)]
@@ -208,6 +210,14 @@ class Reference:
         align = positive
         if o["action"] == "attract":
             align = (positive + sims[flags].sum()) / (1 + int(flags.sum()))
+        if o["loss"] == "sigmoid":  # every pair by itself, half of it from each of its anchors
+            x = sims / tau + self.b
+            if o["action"] == "attract":
+                weight[flags] = o["attract_omega"]
+            loss = -logsigmoid(positive / tau + self.b) - (weight * logsigmoid(-x)).sum()
+            if o["action"] == "attract":
+                loss = loss - logsigmoid(x[flags]).sum()
+            return loss / 2, loss / 2, None
         if o["loss"] == "simclr":  # the mean over both sides
             denominator = len(sims) / count * (weight * torch.exp(sims / tau)).sum() + torch.exp(positive / tau)
             loss = (torch.log(denominator) - align / tau) / 2

@@ -18,7 +18,7 @@ from glofnd.torch import GloFNDLoss
 SAMPLES, BATCH, DIM, STEPS = 40, 16, 8, 4
 CASES = (
     {"loss": "sogclr"}, {"loss": "simclr", "action": "attract"}, {"loss": "clip", "detector": "fnc"},
-    {"loss": "fastclip", "action": "weight"}, {"loss": "isogclr"}, {"loss": "sogclr", "detector": "single"},
+    {"loss": "fastclip", "action": "weight"}, {"loss": "isogclr"}, {"loss": "sigmoid", "pairing": "image-text", "action": "attract"}, {"loss": "sogclr", "detector": "single"},
     {"loss": "sogclr", "detector": "oracle"}, {"loss": "sogclr2", "learner": "ring", "dim": DIM, "ring_rows": 64},
     {"loss": "sogclr", "similarity": "bank", "dim": DIM}, {"loss": "clip", "similarity": "bank", "dim": DIM, "detector": "single"},
     {"loss": "sogclr", "similarity": "bank", "dim": DIM, "action": "attract"},

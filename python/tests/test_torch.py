@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import os
 import threading
 import unittest
@@ -70,7 +71,7 @@ class Numbers(unittest.TestCase):
                                                      rtol=1e-2, nondet_tol=0.0))
 
     def test_learned_temperature(self):
-        for loss in ("clip", "fastclip"):
+        for loss in ("clip", "fastclip", "sigmoid"):
             criterion = make(loss, tau=0.2, detector="none").eval()
             a, b, index = batch(1)
             criterion(a, b, index).backward()
@@ -92,6 +93,48 @@ class Numbers(unittest.TestCase):
         self.assertIsNone(make("sogclr").log_scale)
         with self.assertRaisesRegex(glofnd.OptionError, "no learnable temperature"):
             make("sogclr", learn_tau=True)
+
+    def test_sigmoid_is_siglip(self):
+        # The loss of the paper, as open_clip has it: the sum over all pairs of the batch, divided by its size.
+        for scale, bias in ((10.0, -10.0), (3.0, -1.5), (100.0, 0.0), (20.0, 4.0)):
+            criterion = make("sigmoid", pairing="image-text", detector="none", tau=1 / scale, bias=bias)
+            a, b, index = leaves(3)
+            logit_scale, logit_bias = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (math.log(scale), bias))
+            x, y = (torch.nn.functional.normalize(z.detach().double(), dim=1).requires_grad_() for z in (a, b))
+            logits = logit_scale.exp() * x @ y.T + logit_bias
+            want = -torch.nn.functional.logsigmoid((2 * torch.eye(BATCH) - 1) * logits).sum() / BATCH
+            want.backward()
+            value = criterion(a, b, index)
+            value.backward()
+            torch.testing.assert_close(value.double(), want, rtol=2e-6, atol=0)
+            for ours, theirs in ((criterion.log_scale, logit_scale), (criterion.logit_bias, logit_bias)):
+                torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-5, atol=1e-6)
+            raw, unit = a.detach().double(), x.detach()
+            slope = (x.grad - unit * (unit * x.grad).sum(1, keepdim=True)) / raw.norm(dim=1, keepdim=True)
+            torch.testing.assert_close(a.grad.double(), slope, rtol=1e-4, atol=1e-6)
+
+    def test_learned_bias(self):
+        criterion, fixed = make("sigmoid", bias=-3.0, detector="none"), make("sigmoid", bias=-3.0, detector="none", learn_bias=False)
+        a, b, index = batch(1)
+        self.assertEqual(criterion(a, b, index), fixed(a, b, index))
+        self.assertEqual((criterion.bias, fixed.bias), (-3.0, -3.0))
+        self.assertIsNone(fixed.logit_bias)
+        self.assertIn("logit_bias", criterion.state_dict())
+        with torch.no_grad():
+            criterion.logit_bias.fill_(0.0)  # not the default
+        fixed.configure(bias=0.0)
+        self.assertEqual(criterion(a, b, index), fixed(a, b, index))
+        again = make("sigmoid", detector="none")
+        again.load_state_dict(criterion.state_dict())
+        self.assertEqual(again.bias, 0.0)
+        with self.assertRaisesRegex(glofnd.OptionError, "learn_bias: loss 'clip' has no bias; sigmoid has one|learn_bias: .* has no bias"):
+            make("clip", learn_bias=True)
+        with self.assertRaisesRegex(glofnd.OptionError, "bias: it is learned here"):
+            criterion.configure(bias=1.0)
+        with torch.no_grad():
+            criterion.logit_bias.fill_(math.nan)
+        with self.assertRaisesRegex(glofnd.OptionError, "bias"):
+            criterion(a, b, index)
 
     def test_strides_and_types(self):
         a, b, index = batch(2)

@@ -44,6 +44,35 @@ TEST(error_is_within_the_bound) {
     }
 }
 
+/* Both of softplus and sigma, relative; far below zero they are exp(x). */
+TEST(softplus_and_its_slope_are_within_the_bound) {
+    static float x[CHUNK], y[CHUNK], g[CHUNK];
+    for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[k]);
+        double worst = 0.0;
+        if (!kernels) continue;
+        for (uint32_t bits = 0x33000000u; bits < 0x42ae0000u;) { /* 3e-8 .. 87 */
+            for (int i = 0; i < CHUNK; i++, bits += 997u) {
+                const uint32_t pattern = bits | (uint32_t)(i & 1) << 31;
+                memcpy(&x[i], &pattern, sizeof x[i]);
+                x[i] = fmaxf(x[i], -87.0f);
+            }
+            kernels->tile->softplus(y, g, x, CHUNK);
+            for (int i = 0; i < CHUNK; i++) {
+                const double right = x[i] > 0 ? (double)x[i] + log1p(exp(-(double)x[i])) : log1p(exp((double)x[i]));
+                const double slope = 1 / (1 + exp(-(double)x[i]));
+                worst = fmax(worst, fmax(fabs((double)y[i] - right) / right, fabs((double)g[i] - slope) / slope));
+            }
+        }
+        print_message("%s: largest relative error of softplus %.3e\n", isas[k], worst);
+        assert_true(worst > 0.0 && worst < 4e-7);
+        const float far[GF_PANEL] = {-1000.0f, 1000.0f, -INFINITY, INFINITY};
+        kernels->tile->softplus(y, g, far, GF_PANEL);
+        assert_true(y[0] < 2e-38f && g[0] < 2e-38f && y[1] == 1000.0f && g[1] == 1.0f);
+        assert_true(y[2] < 2e-38f && g[2] < 2e-38f && isinf(y[3]) && g[3] == 1.0f && y[4] == logf(2.0f) && g[4] == 0.5f);
+    }
+}
+
 TEST(arguments_out_of_range_are_clamped) {
     const float x[7] = {-INFINITY, -1000.0f, -88.0f, 0.0f, 89.0f, INFINITY, NAN};
     float y[7];

@@ -18,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
+static const char *const LOSS[] = {"sogclr",  "simclr",        "clip",           "sogclr2", "fastclip",
+                                   "isogclr", "isogclr-views", "fastclip-views", "sigmoid", "siglip"};
 static const char *const ACTION[] = {"drop", "attract", "weight"};
 
 static int has_temperature_gradient(const glofnd_options *o) {
-    return losses_of(o) == LOSS_CLIP || losses_of(o) == LOSS_FASTCLIP || losses_of(o) == LOSS_ISOGCLR ||
-           (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
+    return losses_of(o) == LOSS_CLIP || losses_of(o) == LOSS_FASTCLIP || o->loss == GLOFND_LOSS_SIGMOID ||
+           losses_of(o) == LOSS_ISOGCLR || (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
 }
 
 /* Losses whose printed value is the surrogate itself. */
@@ -46,6 +47,7 @@ static void check_scene(scene *s, ref_value value) {
             assert_true(largest_entry(r.grad, r.rows * r.dim) > 1e-4);
             check_features(s, &r, value);
             if (has_temperature_gradient(&s->o)) check_temperatures(s, &r, value);
+            if (s->o.loss == GLOFND_LOSS_SIGMOID) check_bias(s, &r, value);
         }
         ref_step_free(&r);
         scene_batch_free(&b);
@@ -98,6 +100,20 @@ TEST(objective_has_this_gradient_with_thresholds_of_both_ends) {
         check_scene(&s, ref_objective);
         check_scene_against_reference(&s);
     }
+}
+
+/* SIGMOID, at a bias where positives and negatives both matter; attracted pairs also with a weight as negatives. */
+TEST(sigmoid_objective_has_this_gradient) {
+    for (int loss = LOSS_SIGMOID; loss <= LOSS_SIGLIP; loss++)
+        for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++)
+            for (int k = 0; k < 2; k++) {
+                scene s = small_scene("sigmoid", loss, (glofnd_action)action, 1, GLOFND_COMPAT_PAPER);
+                s.o.bias = k ? 1.5 : -2.0;
+                s.o.attract_omega = k ? 0.7 : 0.0;
+                s.with_groups = k;
+                check_scene(&s, ref_objective);
+                check_scene_against_reference(&s);
+            }
 }
 
 TEST(surrogate_has_this_gradient) {

@@ -45,12 +45,12 @@ static const entry TABLE[] = {
     F(size), F(n), F(dim), F(a), F(b), F(id), F(label), F(group),
     F(a_stride), F(b_stride), F(grad_a_stride), F(grad_b_stride), F(dtype), F(grad_dtype), F(epoch), F(want), F(tau), F(gamma),
     F(extra), F(negatives_a), F(negatives_b), F(negatives_a_n), F(negatives_b_n), F(negatives_a_stride), F(negatives_b_stride),
-    F(negatives_a_id), F(negatives_b_id), F(grad_negatives_a), F(grad_negatives_b),
+    F(negatives_a_id), F(negatives_b_id), F(grad_negatives_a), F(grad_negatives_b), F(bias),
 #undef F
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
     F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(f1), F(precision_per_anchor),
-    F(recall_per_anchor),
+    F(recall_per_anchor), F(grad_bias),
 #undef F
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
     CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
@@ -73,8 +73,8 @@ TEST(structs_have_no_hidden_padding) {
     ENDS_WITH(glofnd_anchor, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
-    ENDS_WITH(glofnd_batch, grad_negatives_b);
-    ENDS_WITH(glofnd_stats, recall_per_anchor);
+    ENDS_WITH(glofnd_batch, bias);
+    ENDS_WITH(glofnd_stats, grad_bias);
 }
 
 static FILE *open_fixture(void) {

@@ -39,14 +39,14 @@ TEST(defaults_are_those_of_the_table) {
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 43);
+    assert_int_equal(n, 44);
     const size_t padding = sizeof(int32_t);
-    assert_int_equal(sizeof(glofnd_options), 21 * sizeof(int32_t) + 19 * sizeof(double) + 3 * sizeof(int64_t) + padding);
+    assert_int_equal(sizeof(glofnd_options), 21 * sizeof(int32_t) + 20 * sizeof(double) + 3 * sizeof(int64_t) + padding);
 }
 
 TEST(every_name_is_read) {
     static const char *const names[][12] = {{"pairing", "views", "image-text"},
-                                            {"loss", "sogclr", "simclr", "fastclip", "isogclr"},
+                                            {"loss", "sogclr", "simclr", "fastclip", "isogclr", "sigmoid"},
                                             {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components",
                                              "positive", "positive-relative", "mutual"},
                                             {"action", "drop", "attract", "weight"},
@@ -81,6 +81,7 @@ TEST(every_range_has_the_right_ends) {
                                           {"tau_lr", "0", "1", "-0.1", "1.1"},
                                           {"tau_min", "0.001", "1", "0", "101"},
                                           {"tau_max", "0.01", "100", "0", "101"},
+                                          {"bias", "-1000", "1000", "1001", "-1001"},
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
@@ -155,6 +156,7 @@ TEST(check_refuses_every_non_finite_number) {
                                 offsetof(glofnd_options, tau_lr),
                                 offsetof(glofnd_options, tau_min),
                                 offsetof(glofnd_options, tau_max),
+                                offsetof(glofnd_options, bias),
                                 offsetof(glofnd_options, bank_momentum),
                                 offsetof(glofnd_options, fnc_threshold),
                                 offsetof(glofnd_options, margin),
@@ -185,6 +187,11 @@ TEST(check_refuses_combinations) {
     expect_refused(&o, "tau_min");
     o.tau_max = 0.5;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o = defaults();
+    o.loss = GLOFND_LOSS_SIGMOID;
+    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o.compat = GLOFND_COMPAT_OFFICIAL;
+    expect_refused(&o, "compat");
     o = defaults();
     o.learner = GLOFND_LEARN_RING;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);

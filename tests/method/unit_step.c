@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const LOSS[] = {"sogclr",   "simclr",  "clip",          "sogclr2",
-                                   "fastclip", "isogclr", "isogclr-views", "fastclip-views"};
+static const char *const LOSS[] = {"sogclr",  "simclr",        "clip",           "sogclr2", "fastclip",
+                                   "isogclr", "isogclr-views", "fastclip-views", "sigmoid", "siglip"};
 static const char *const ACTION[] = {"drop", "attract", "weight"};
 static const char *const COMPAT[] = {"paper", "official"};
 
@@ -62,11 +62,14 @@ static scene combination(int loss, const detector_case *d, int action, int compa
     return s;
 }
 
+/* Losses that the authors' code does not have: compat official refuses them. */
+static int is_new(int loss) { return loss > LOSS_ISOGCLR; }
+
 static void check_loss(int loss) {
     for (int d = 0; d < DETECTORS; d++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
-                if (compat && (DETECTOR[d].rule == GLOFND_FNC_TOPK || loss == LOSS_FASTCLIP_VIEWS))
+                if (compat && (DETECTOR[d].rule == GLOFND_FNC_TOPK || is_new(loss)))
                     continue; /* not in the authors' code: refused */
                 scene s = combination(loss, &DETECTOR[d], action, compat);
                 check_scene_against_reference(&s);
@@ -82,6 +85,8 @@ TEST(fastclip_of_two_views_agrees) { check_loss(LOSS_FASTCLIP_VIEWS); }
 TEST(sogclr2_agrees) { check_loss(LOSS_SOGCLR2); }
 TEST(fastclip_agrees) { check_loss(LOSS_FASTCLIP); }
 TEST(isogclr_agrees) { check_loss(LOSS_ISOGCLR); }
+TEST(sigmoid_agrees) { check_loss(LOSS_SIGMOID); }
+TEST(siglip_agrees) { check_loss(LOSS_SIGLIP); }
 
 /* ---- shapes: odd ones, edges of tiles, the smallest batch ---- */
 
@@ -103,7 +108,7 @@ static scene shape_scene(int loss, int64_t batch, int64_t dim) {
 TEST(shapes_agree) {
     static const int64_t dims[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 63, 64, 65, 96, 127, 129, 130};
     for (int64_t batch = 2; batch <= 70; batch += batch < 10 ? 1 : 3) {
-        for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++) {
             scene s = shape_scene(loss, batch, dims[(batch + 7 * loss) % 20]);
             check_scene_against_reference(&s);
         }
@@ -157,7 +162,7 @@ TEST(very_large_batch_agrees) {
 /* ---- sharp temperatures: exp(1/tau) is far beyond float32 ---- */
 
 TEST(small_tau_agrees) {
-    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             scene s = combination(loss, &DETECTOR[1], action, GLOFND_COMPAT_PAPER);
             s.o.tau = 0.005;
@@ -171,8 +176,8 @@ TEST(small_tau_agrees) {
 /* The ends of the allowed range: beyond what the reference's plain exponentials can follow, so only finite. */
 TEST(extreme_tau_is_finite) {
     static const double tau[] = {0.001, 100};
-    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
-        for (int k = 0; k < 4; k++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++) {
+        for (int k = 0; k < (is_new(loss) ? 2 : 4); k++) {
             scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_DROP, k / 2);
             s.o.tau = tau[k % 2];
             s.o.tau_min = 0.001;
@@ -196,7 +201,7 @@ TEST(extreme_tau_is_finite) {
 /* ---- weight 0 is drop, weight 1 is no detector ---- */
 
 TEST(weights_at_the_ends_agree) {
-    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++) {
         for (int omega = 0; omega < 2; omega++) {
             scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_WEIGHT, GLOFND_COMPAT_PAPER);
             s.o.omega = omega;
@@ -293,6 +298,84 @@ TEST(batch_tau_and_gamma_win) {
     }
 }
 
+/* ---- SIGMOID: the bias ---- */
+
+TEST(every_bias_agrees) {
+    static const double bias[] = {-30, -1, 0, 2.5, 40};
+    for (int k = 0; k < 15; k++) {
+        scene s = combination(LOSS_SIGMOID + k % 2, &DETECTOR[1], k / 5, GLOFND_COMPAT_PAPER);
+        s.o.bias = bias[k % 5];
+        s.o.tau = k % 3 ? 0.1 : 0.01;
+        s.o.attract_omega = k % 2 ? 0.4 : 0.0;
+        check_scene_against_reference(&s);
+    }
+}
+
+/* In the batch, and by pointer; other losses do not read it. */
+TEST(batch_bias_wins) {
+    for (int loss = LOSS_CLIP; loss < LOSSES; loss += LOSS_SIGMOID - LOSS_CLIP) {
+        scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_ATTRACT, GLOFND_COMPAT_PAPER);
+        const int reads = s.o.loss == GLOFND_LOSS_SIGMOID;
+        const size_t bytes = (size_t)(s.batch * s.dim) * sizeof(float);
+        scene other = s;
+        other.o.bias = 0.5;
+        runner given = runner_make(&other), in_batch = runner_make(&s), pointed = runner_make(&s), plain = runner_make(&s);
+        outputs x = outputs_make(&s), y = outputs_make(&s), z = outputs_make(&s), w = outputs_make(&s);
+        for (int step = 0; step < s.steps; step++) {
+            scene_batch b;
+            scene_draw(&s, step, &b);
+            run_step(&given, &b.q, &x);
+            run_step(&plain, &b.q, &w);
+            b.q.bias = 0.5;
+            run_step(&in_batch, &b.q, &y);
+            b.q.bias = 7;
+            if (s.o.device != GLOFND_DEVICE_CUDA) {
+                const float bias = 0.5f;
+                float grad_bias = 0;
+                expect_ok(pointed.ctx, glofnd_ctx_bias(pointed.ctx, &bias));
+                run_step(&pointed, &b.q, &z);
+                expect_ok(pointed.ctx, glofnd_ctx_grad_bias(pointed.ctx, &grad_bias));
+                assert_memory_equal(x.grad_b, z.grad_b, bytes);
+                assert_true(x.stats.grad_bias == z.stats.grad_bias && grad_bias == (float)x.stats.grad_bias);
+            }
+            assert_memory_equal(x.grad_a, y.grad_a, bytes);
+            assert_true(x.stats.loss == y.stats.loss && x.stats.grad_bias == y.stats.grad_bias);
+            assert_int_equal(x.stats.grad_bias != 0, reads);
+            assert_int_equal(x.stats.loss != w.stats.loss, reads);
+            scene_batch_free(&b);
+        }
+        runner *runners[] = {&given, &in_batch, &pointed, &plain};
+        outputs *all[] = {&x, &y, &z, &w};
+        for (int i = 0; i < 4; i++) runner_free(runners[i]), outputs_free(all[i]);
+    }
+}
+
+TEST(bad_biases_are_refused) {
+    const double bad[] = {INFINITY, NAN, 1001, -2000};
+    scene s = combination(LOSS_SIGLIP, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    for (int k = 0; k < 4; k++) {
+        const float by_pointer = (float)bad[k];
+        b.q.bias = bad[k];
+        assert_int_equal(glofnd_step(w.ctx, w.store, &b.q, out.grad_a, out.grad_b, NULL), GLOFND_E_OPTION);
+        b.q.bias = 0;
+        if (s.o.device == GLOFND_DEVICE_CUDA) continue;
+        expect_ok(w.ctx, glofnd_ctx_bias(w.ctx, &by_pointer));
+        assert_int_equal(glofnd_step(w.ctx, w.store, &b.q, out.grad_a, out.grad_b, NULL), GLOFND_E_OPTION);
+        expect_ok(w.ctx, glofnd_ctx_bias(w.ctx, NULL));
+    }
+    assert_int_equal(glofnd_ctx_bias(w.ctx, (const float *)(const void *)((const char *)out.grad_a + 1)), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_bias(NULL, out.grad_a), GLOFND_E_ARGUMENT);
+    run_step(&w, &b.q, &out);
+    assert_int_equal(glofnd_ctx_grad_bias(w.ctx, NULL), GLOFND_E_ARGUMENT);
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
 /* ---- rows whose negatives are all flagged ---- */
 
 static void flag_everything(scene *s, int how) {
@@ -308,8 +391,9 @@ static void flag_everything(scene *s, int how) {
     if (how == 2) s->o.alpha = 0.9999; /* ceil(alpha n) = n */
 }
 
+/* Not with SIGMOID: an empty row has a loss there, too. */
 TEST(all_flagged_rows_are_rescued) {
-    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int how = 0; how < 3; how++) {
                 scene s = combination(loss, &DETECTOR[0], action, GLOFND_COMPAT_PAPER);

@@ -163,7 +163,7 @@ static void expect_quality(const scene *s, int step, const glofnd_batch *q, cons
 static void expect_stats(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
     const glofnd_stats *t = &out->stats;
     const int learned = gf_learns_thresholds(&s->o);
-    const int has_u = losses_of(&s->o) != LOSS_SIMCLR && losses_of(&s->o) != LOSS_CLIP;
+    const int has_u = s->o.loss != GLOFND_LOSS_SIMCLR && s->o.loss != GLOFND_LOSS_SIGMOID;
     const int quantile = (q->want & GLOFND_WANT_QUANTILE) && q->epoch >= s->o.update_epoch;
     const double k = sharpest(r);
     expect_equal(s->name, step, "stats.pairs", t->pairs, r->pairs);
@@ -184,6 +184,7 @@ void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outpu
     const double relative = weight_error(r), allowed = relative * gradient_scale(r), k = sharpest(r);
     expect_near(s->name, step, "loss", out->stats.loss, r->loss, relative * fmax(1, fabs(r->loss)));
     expect_near(s->name, step, "grad_scale", out->stats.grad_scale, r->grad_scale, relative * fmax(1, fabs(r->grad_scale)));
+    expect_near(s->name, step, "grad_bias", out->stats.grad_bias, r->grad_bias, relative * fmax(1, fabs(r->grad_bias)));
     expect_near(s->name, step, "grad_tau", out->stats.grad_tau, r->grad_tau, k * k * relative * fmax(1, fabs(r->grad_scale)));
     for (int64_t row = 0; row < r->rows; row++) {
         const float *grad = (row % 2 ? out->grad_b : out->grad_a) + row / 2 * r->dim;

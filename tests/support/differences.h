@@ -38,6 +38,16 @@ static inline void check_features(const scene *s, const ref_step *r, ref_value v
     free(h);
 }
 
+/* The bias of a sigmoid loss: the value reads it from the step. */
+static inline void check_bias(const scene *s, const ref_step *r, ref_value value) {
+    ref_step moved = *r;
+    moved.bias = r->bias + DIFFERENCE_STEP;
+    const double up = value(&s->o, &moved, r->h, r->tau);
+    moved.bias = r->bias - DIFFERENCE_STEP;
+    const double slope = (up - value(&s->o, &moved, r->h, r->tau)) / (2 * DIFFERENCE_STEP);
+    expect_near(s->name, s->steps - 1, "dL/dbias by differences", r->grad_bias, slope, 1e-7 * fmax(fabs(slope), 1));
+}
+
 /* Shared tau: all rows move together. A temperature per anchor: one row at a time, and the step's value lacks the 1/B. */
 static inline void check_temperatures(const scene *s, const ref_step *r, ref_value value) {
     const int individual = ref_individual(&s->o);

@@ -169,6 +169,8 @@ static void expect_rank(const scene *s, int step, const rank_worker *me, const o
     const double relative = weight_error(r), k = 1 / r->tau[0], scale_error = relative * fmax(1, fabs(want.grad_scale));
     expect_near(s->name, step, "loss of a rank", me->stats.loss, want.loss, relative * fmax(1, fabs(want.loss)));
     expect_near(s->name, step, "grad_scale of a rank", me->stats.grad_scale, want.grad_scale, scale_error);
+    expect_near(s->name, step, "grad_bias of a rank", me->stats.grad_bias, want.grad_bias,
+                relative * fmax(1, fabs(want.grad_bias)));
     expect_near(s->name, step, "grad_tau of a rank", me->stats.grad_tau, want.grad_tau, k * k * scale_error);
     for (int64_t j = me->own.first * r->dim; j < (me->own.first + me->own.rows) * r->dim; j++) {
         const double allowed = relative * gradient_scale(r) * want.grad_factor;

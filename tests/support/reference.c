@@ -71,8 +71,8 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                     .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
     double **const flat_arrays[] = {&r->h, &r->z, &r->b, &r->dz, &r->grad};
-    double **const row_arrays[] = {&r->norm, &r->theta, &r->tau,      &r->count,    &r->align,
-                                   &r->ghat, &r->u,     &r->row_loss, &r->row_dtau, &r->row_ratio};
+    double **const row_arrays[] = {&r->norm, &r->theta,    &r->tau,      &r->count,     &r->align,    &r->ghat,
+                                   &r->u,    &r->row_loss, &r->row_dtau, &r->row_ratio, &r->row_dbias};
     for (size_t i = 0; i < sizeof square_arrays / sizeof *square_arrays; i++) *square_arrays[i] = zeros(square, sizeof(double));
     for (size_t i = 0; i < sizeof flat_arrays / sizeof *flat_arrays; i++) *flat_arrays[i] = zeros(flat, sizeof(double));
     for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(cols, sizeof(double));
@@ -89,9 +89,9 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->id,    r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,
-                         r->theta, r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,
-                         r->u,     r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->id,    r->b,    r->judged,   r->h,        r->norm,      r->z,        r->sim, r->theta,
+                         r->would, r->flag, r->tau,      r->count,    r->align,     r->ghat,     r->u,   r->dsim,
+                         r->dz,    r->grad, r->row_loss, r->row_dtau, r->row_ratio, r->row_dbias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -342,7 +342,7 @@ static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
         if (ref_is_anchor(r, row)) flag_by_detector(o, q, r, row);
     if (q->epoch < o->mask_epoch) return;
     memcpy(r->flag, r->would, (size_t)(r->cols * r->cols));
-    for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++)
+    for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER && o->loss != GLOFND_LOSS_SIGMOID; row++)
         if (ref_is_anchor(r, row)) rescue(r, row);
 }
 

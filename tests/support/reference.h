@@ -53,8 +53,10 @@ typedef struct ref_step {
     double *dz, *grad;     /* [C][d] gradient of the unit vectors; of h */
     double *row_loss;      /* [2B] loss = sum */
     double *row_dtau;      /* [2B] shared tau: dL/dtau = sum. ISOGCLR: d/dtau_i without 1/B */
+    double *row_dbias;     /* [2B] sigmoid: dL/dbias = sum */
     double *row_ratio;     /* [2B] compat OFFICIAL, image-text: g/(u+eps) */
-    double loss, grad_tau, grad_scale;
+    double bias;           /* sigmoid: of the step */
+    double loss, grad_tau, grad_scale, grad_bias;
     double quantile_mean, kept_share, detector_share, lambda_mean, log_u_mean, tau_mean, precision, recall;
     double neighbours; /* that attract an anchor, mean */
     int64_t pairs, flagged, same, hits, rescued;
@@ -71,7 +73,7 @@ void ref_step_free(ref_step *r);
 
 /* Stats of one rank of several for rows row0 .. row0+rows-1, and the factor of its gradient (1 but for compat OFFICIAL). */
 typedef struct ref_rank {
-    double loss, grad_tau, grad_scale, grad_factor;
+    double loss, grad_tau, grad_scale, grad_bias, grad_factor;
 } ref_rank;
 ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const glofnd_own_rows *own, const ref_step *r);
 

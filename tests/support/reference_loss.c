@@ -180,6 +180,27 @@ static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
     }
 }
 
+/* ---- SIGMOID: every pair by itself, log(1 + exp(-y (k S + b))) ---- */
+
+/* Adds weight times the term of one pair. */
+static void sigmoid_pair(const glofnd_options *o, ref_step *r, int64_t row, int64_t col, double weight, int y) {
+    const double share = weight * ref_softmax_part(o) / (double)r->batch, k = 1 / r->tau[row], s = r->sim[row * r->rows + col];
+    const double x = y * (k * s + r->bias), slope = -y * share / (1 + exp(x)); /* d/d(k s + b) */
+    r->row_loss[row] += share * (x < 0 ? log1p(exp(x)) - x : log1p(exp(-x)));
+    r->dsim[row * r->rows + col] += slope * k;
+    r->row_dtau[row] -= k * k * slope * s;
+    r->row_dbias[row] += slope;
+}
+
+static void sigmoid_row(const glofnd_options *o, ref_step *r, int64_t row) {
+    sigmoid_pair(o, r, row, row ^ 1, 1, 1);
+    for (int64_t col = 0; col < r->rows; col++) {
+        if (!ref_is_negative(r, row, col)) continue;
+        sigmoid_pair(o, r, row, col, weight(o, r, row, col), -1);
+        if (r->flag[row * r->rows + col] && o->action == GLOFND_ACTION_ATTRACT) sigmoid_pair(o, r, row, col, 1, 1);
+    }
+}
+
 /* ---- individual temperatures ---- */
 
 static void read_temperatures(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r) {
@@ -216,23 +237,26 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
 
 /* Losses with one learnable tau; SOGCLR2 keeps its tau, but the authors' code reports the gradient all the same. */
 static int has_shared_tau_gradient(const glofnd_options *o) {
-    return losses_of(o) == LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP ||
+    return losses_of(o) == LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_SIGMOID ||
            (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
 }
 
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
-    const int softmax = losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_CLIP;
+    const int softmax = losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_CLIP, sigmoid = o->loss == GLOFND_LOSS_SIGMOID;
+    r->bias = q->bias != 0 ? q->bias : o->bias;
     read_temperatures(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++)
         if (ref_is_anchor(r, row)) count_and_align(o, r, row);
-    if (!softmax) moving_average(o, s, q, r);
+    if (!softmax && !sigmoid) moving_average(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++) {
         if (!ref_is_anchor(r, row)) continue;
         if (softmax) softmax_row(o, r, row);
+        else if (sigmoid) sigmoid_row(o, r, row);
         else if (ref_official_pairs(o)) official_row(o, r, row);
         else global_row(o, r, row);
         r->loss += r->row_loss[row];
         if (has_shared_tau_gradient(o)) r->grad_tau += r->row_dtau[row];
+        r->grad_bias += r->row_dbias[row];
     }
     r->grad_scale = -r->tau[0] * r->tau[0] * r->grad_tau;
     if (ref_individual(o)) learn_temperatures(o, s, q, r);
@@ -286,6 +310,7 @@ ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const glofn
     for (int64_t row = 2 * own->first; row < 2 * (own->first + own->rows); row++) {
         out.loss += r->row_loss[row];
         if (has_shared_tau_gradient(o)) out.grad_tau += r->row_dtau[row];
+        out.grad_bias += r->row_dbias[row];
     }
     out.grad_scale = -r->tau[0] * r->tau[0] * out.grad_tau;
     return out;

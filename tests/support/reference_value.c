@@ -45,10 +45,26 @@ static row_value evaluate(const glofnd_options *o, const ref_step *r, const doub
     return v;
 }
 
+/* SIGMOID: mean over the rows of a sample of the sum of its pairs' log(1 + exp(-y (S/tau + bias))). */
+static double sigmoid_value(const glofnd_options *o, const ref_step *r, const double *h, int64_t row, double tau) {
+    double sum = 0;
+    for (int64_t col = 0; col < r->rows; col++) {
+        const int negative = ref_is_negative(r, row, col), flagged = r->flag[row * r->rows + col];
+        const double x = similarity(h + row * r->dim, h + col * r->dim, r->dim, o->normalize) / tau + r->bias;
+        if (negative) sum += (flagged ? ref_flagged_weight(o) : 1) * log(1 + exp(x));
+        if (col == (row ^ 1) || (flagged && o->action == GLOFND_ACTION_ATTRACT)) sum += log(1 + exp(-x));
+    }
+    return sum * ref_softmax_part(o);
+}
+
 double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau) {
     double sum = 0;
     for (int64_t row = 0; row < r->rows; row++) {
         if (!ref_is_anchor(r, row)) continue;
+        if (o->loss == GLOFND_LOSS_SIGMOID) {
+            sum += sigmoid_value(o, r, h, row, tau[row]);
+            continue;
+        }
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double n = (double)ref_negatives(r, row), k = 1 / tau[row];
         switch (losses_of(o)) {

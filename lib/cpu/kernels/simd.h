@@ -223,6 +223,14 @@ GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
 #endif
 #endif
 
+#if GF_LANES == 16
+GF_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+#elif GF_LANES == 8
+GF_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+#else
+GF_INLINE vf vf_div(vf a, vf b) { return a / b; }
+#endif
+
 GF_INLINE vm vm_none(void) { return vm_lt(vf_set(0.0f), vf_set(0.0f)); }
 
 /* exp(x), relative error below 1.2e-7 on [-87.3, 88.3] (tests/cpu/unit_simd_exp.c); arguments are clamped to that range, NaN
@@ -238,4 +246,18 @@ GF_INLINE vf vf_exp(vf x) {
     p = vf_fma(p, r, vf_set(4.999999343e-1f));
     p = vf_fma(vf_mul(p, r), r, r);
     return vf_scale2(vf_add(p, vf_set(1.0f)), n);
+}
+
+/* log(1 + exp(x)), relative error below 4e-7 (tests/cpu/unit_simd_exp.c), and *slope = sigma(x) = 1/(1 + exp(-x)). With
+ * e = exp(-|x|) it is max(x, 0) + log(1 + e), and log(1 + e) = 2 atanh(t), t = e/(2 + e) <= 1/3: an odd polynomial of degree 9. */
+GF_INLINE vf vf_softplus(vf x, vf *slope) {
+    const vf zero = vf_set(0.0f), one = vf_set(1.0f), e = vf_exp(vf_min(x, vf_sub(zero, x)));
+    const vf first = vf_add(one, e), second = vf_add(one, first), inverse = vf_div(one, vf_mul(first, second));
+    const vf t = vf_mul(vf_mul(e, first), inverse), square = vf_mul(t, t);
+    *slope = vf_mul(vf_pick(vm_lt(x, zero), e, one), vf_mul(second, inverse));
+    vf p = vf_fma(square, vf_set(1.342574954e-1f), vf_set(1.411830932e-1f));
+    p = vf_fma(p, square, vf_set(2.000378072e-1f));
+    p = vf_fma(p, square, vf_set(3.333331943e-1f));
+    p = vf_fma(vf_mul(p, square), t, t);
+    return vf_add(vf_max(x, zero), vf_add(p, p));
 }

@@ -208,24 +208,40 @@ GF_INLINE void raise_peak(const gf_tile *t, int r, const gf_sum_in *row, const i
     out->peak[i] = peak;
 }
 
+/* What pairs of values v add to a sum of e. */
+GF_INLINE vf share_of(vf e, vf v, const pair_masks *d, unsigned flags, float omega) {
+    if (!(flags & GF_MASK)) return vf_keep(vm_eq(v, v), e);
+    if (!(flags & GF_WEIGHT)) return vf_keep(d->keep, e);
+    return vf_add(vf_keep(d->keep, e), vf_keep(d->flag, vf_mul(e, vf_set(omega))));
+}
+
 GF_INLINE void sum_general_row(const gf_tile *t, int r, const gf_sum_in *row, const int32_t *col_group, const gf_sum_out *out,
                                unsigned flags, float omega, int64_t cap) {
     const int64_t i = t->r0 + r;
     const float *s = t->s + r * t->ld;
     const vf k = vf_set(row->inv_tau[i]), peak = vf_set(flags & GF_SHIFT ? out->peak[i] : 0.0f);
     vf sum = vf_set(0.0f), moment = sum, flagged = sum;
+    const vf bias = vf_set(row->bias);
     const vf mid = vf_set(row->mid[i]);
     int32_t kept = 0, above = 0;
     for (int c = 0; c < t->pcols; c += GF_LANES) {
         const vf v = vf_load(s + c);
         const pair_masks d = classify(t, r, c, v, row, col_group, flags);
-        vf e = vf_exp(vf_sub(vf_mul(k, v), peak));
-        if (!(flags & GF_MASK)) e = vf_keep(vm_eq(v, v), e);
-        else if (flags & GF_WEIGHT) e = vf_add(vf_keep(d.keep, e), vf_keep(d.flag, vf_mul(e, vf_set(omega))));
-        else e = vf_keep(d.keep, e);
-        sum = vf_add(sum, e);
-        if (flags & GF_MOMENT) moment = vf_fma(e, vf_keep(vm_eq(v, v), v), moment);
-        if (flags & GF_ATTRACT) flagged = vf_addm(flagged, d.flag, v);
+        if (flags & GF_SIGMOID) {
+            const vm pulled = flags & GF_ATTRACT ? d.flag : vm_none();
+            const vf x = vf_fma(k, v, bias);
+            vf slope, term = vf_softplus(x, &slope);
+            term = vf_sub(share_of(term, v, &d, flags, omega), vf_keep(pulled, x));
+            slope = vf_sub(share_of(slope, v, &d, flags, omega), vf_keep(pulled, vf_set(1.0f)));
+            sum = vf_add(sum, term);
+            flagged = vf_add(flagged, slope);
+            moment = vf_fma(slope, vf_keep(vm_eq(v, v), v), moment);
+        } else {
+            const vf e = share_of(vf_exp(vf_sub(vf_mul(k, v), peak)), v, &d, flags, omega);
+            sum = vf_add(sum, e);
+            if (flags & GF_MOMENT) moment = vf_fma(e, vf_keep(vm_eq(v, v), v), moment);
+        }
+        if (flags & GF_ATTRACT && !(flags & GF_SIGMOID)) flagged = vf_addm(flagged, d.flag, v);
         kept += __builtin_popcount(vm_bits(d.keep));
         if (flags & GF_GROUP) above += __builtin_popcount(vm_bits(vm_lt(mid, v)));
         window_push_row(row, out, i, s + c, vm_bits(d.open), cap);
@@ -233,7 +249,7 @@ GF_INLINE void sum_general_row(const gf_tile *t, int r, const gf_sum_in *row, co
     if (flags & GF_GROUP) out->above[i] += above;
     out->sum[i] += (double)vf_sum(sum);
     if (flags & GF_MOMENT) out->moment[i] += (double)vf_sum(moment);
-    if (flags & GF_ATTRACT) out->flagged_s[i] += (double)vf_sum(flagged);
+    if (flags & (GF_ATTRACT | GF_SIGMOID)) out->flagged_s[i] += (double)vf_sum(flagged);
     out->kept[i] += kept;
 }
 
@@ -248,7 +264,7 @@ static void sum_rows(const gf_tile *t, const gf_sum_in *row, const int32_t *col_
 /* ----- gradient: similarities become its weights P, in place -----
  *
  * P_rc = weight from the anchor of row r + weight from the anchor of column c. From an anchor, a kept pair weighs
- * exp(S/tau + log w), a flagged one omega times that, less its attraction. */
+ * exp(S/tau + log w), with GF_SIGMOID attract sigma(S/tau + log w), a flagged one omega times that, less its attraction. */
 
 /* ---- plain sums and drop masks, both roles, one exponential ---- */
 
@@ -307,7 +323,13 @@ GF_INLINE vm col_keep(const gf_tile *t, int r, int c, vf v, const gf_grad_in *ro
 
 /* Weight of a pair from one anchor with kept mask, inv_tau, log_w, attract. */
 GF_INLINE vf weigh(vf v, vm pair, vm keep, vf k, vf log_w, vf attract, unsigned flags, float omega) {
-    const vf e = vf_exp(vf_fma(v, k, log_w));
+    vf e;
+    if (flags & GF_SIGMOID) {
+        (void)vf_softplus(vf_fma(v, k, log_w), &e);
+        e = vf_mul(e, attract);
+    } else {
+        e = vf_exp(vf_fma(v, k, log_w));
+    }
     vf p = vf_keep(keep, e);
     const vm flag = vm_andnot(pair, keep);
     if (flags & GF_WEIGHT) p = vf_addm(p, flag, vf_mul(e, vf_set(omega)));
@@ -335,7 +357,7 @@ GF_INLINE void weigh_general_row(const gf_tile *t, int r, const gf_grad_in *row,
     const int64_t i = t->r0 + r;
     float *s = t->s + r * t->ld;
     const vf k = vf_set(row->inv_tau[i]), log_w = vf_set(row->log_w[i]);
-    const vf attract = vf_set(flags & GF_ATTRACT ? row->attract[i] : 0.0f);
+    const vf attract = vf_set(flags & (GF_ATTRACT | GF_SIGMOID) ? row->attract[i] : 0.0f);
     vf sum = vf_set(0.0f), moment = sum;
     for (int c = 0; c < t->pcols; c += GF_LANES) {
         const vf v = vf_load(s + c);
@@ -345,7 +367,8 @@ GF_INLINE void weigh_general_row(const gf_tile *t, int r, const gf_grad_in *row,
         if (col_role) {
             const int64_t j = t->c0 + c;
             keep_col = col_keep(t, r, c, v, row, col, flags);
-            const vf each = flags & GF_ATTRACT ? vf_load(col->attract + j) : vf_set(0.0f), w = vf_load(col->log_w + j);
+            const vf each = flags & (GF_ATTRACT | GF_SIGMOID) ? vf_load(col->attract + j) : vf_set(0.0f),
+                     w = vf_load(col->log_w + j);
             const vf q = weigh(v, pair, keep_col, vf_load(col->inv_tau + j), w, each, flags, omega);
             p = vf_add(p, q);
             if (flags & GF_COLSUM) {
@@ -362,7 +385,7 @@ GF_INLINE void weigh_general_row(const gf_tile *t, int r, const gf_grad_in *row,
 }
 
 /* Flags that the two fast kernels do not support. */
-#define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS)
+#define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS | GF_SIGMOID)
 
 static void weights(const gf_tile *t, const gf_grad_in *row, const gf_grad_in *col, const gf_grad_out *row_out,
                     const gf_grad_out *col_out, int col_role, unsigned flags, float omega) {
@@ -401,6 +424,14 @@ static void exp_of(float *y, const float *x, int64_t n) {
     memcpy(tail, x + i, sizeof(float) * (size_t)(n - i));
     vf_store(tail, vf_exp(vf_load(tail)));
     memcpy(y + i, tail, sizeof(float) * (size_t)(n - i));
+}
+
+static void softplus_of(float *y, float *slope, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += GF_LANES) {
+        vf g;
+        vf_store(y + i, vf_softplus(vf_load(x + i), &g));
+        vf_store(slope + i, g);
+    }
 }
 
 static int64_t above(const float *v, int64_t n, float floor, float *out) {
@@ -452,6 +483,7 @@ static const gf_tile_ops tile_ops = {
     .dots = dots,
     .scale = scale,
     .exp = exp_of,
+    .softplus = softplus_of,
 };
 
 extern const gf_cpu_kernels GF_NAME(gf_cpu_kernels);

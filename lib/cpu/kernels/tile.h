@@ -93,4 +93,6 @@ typedef struct gf_tile_ops {
     void (*scale)(float *y, const float *x, int64_t n, double by);
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);
+    /* y[i] = log(1 + exp(x[i])), slope[i] = 1 / (1 + exp(-x[i])); n a multiple of GF_PANEL */
+    void (*softplus)(float *y, float *slope, const float *x, int64_t n);
 } gf_tile_ops;

@@ -220,7 +220,8 @@ struct gf_grad_pass { /* for the shapes of tile_mma.cuh */
         return gf_grad_launch<C, FLAGS>(a, stream);
     }
     static unsigned plain_flags(const gf_tile_args &a) {
-        const unsigned others = GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS;
+        const unsigned others =
+            GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS | GF_SIGMOID;
         return a.flags & others || !a.col_role || !a.row.grad || !a.row.w || !a.col.w ? GF_ANY_FLAGS : a.flags & MASKED;
     }
     /* The same for kernels that can count quality; GF_QUALITY itself is not among these flags. */

@@ -28,8 +28,9 @@ struct gf_tile_args {
     gf_cuda_rows row, col;
     int col_role;
     unsigned flags;
-    float omega;
-    void *buffer; /* of gf_cuda_pass */
+    float omega, bias;
+    const float *bias_at; /* NULL: it is `bias` */
+    void *buffer;         /* of gf_cuda_pass */
     size_t buffer_bytes;
     int fixed; /* GF_SHIFT: kernels may use the fixed peak */
     int when;  /* 1: they run only if 1/tau, on the device, is within GF_FIXED_LIMIT; -1: only if not; 0: always */
@@ -68,7 +69,7 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     if (p->col) a.col = *p->col;
     a.col_role = p->col_role;
     a.flags = p->flags;
-    a.omega = p->omega;
+    a.omega = p->omega, a.bias = p->bias, a.bias_at = p->bias_at;
     a.buffer = p->buffer, a.buffer_bytes = p->buffer_bytes;
     return a;
 }

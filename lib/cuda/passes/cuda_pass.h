@@ -62,12 +62,12 @@ typedef struct gf_cuda_rows {
     uint32_t *marks, *marks_col; /* GF_MARKS: [rows][marks_ld] bit per column: flagged by the row's anchor; by the column's */
     int64_t marks_ld;            /* words per row */
     float *log_w, *w; /* grad: a kept pair weighs exp(inv_tau S + log_w); w = exp(log_w), with a fixed peak: see gf_cuda_tau */
-    float *attract;   /* GF_ATTRACT: subtracted from the weight of a flagged pair */
+    float *attract;   /* GF_ATTRACT: subtracted from the weight of a flagged pair. GF_SIGMOID: as in gf_grad_in */
     float *align;     /* GF_COLSUM: similarity to the positive */
     /* out: count, stats */
     int32_t *above;       /* pairs with S > mid, whatever their group */
     double *sum, *moment; /* of exp(inv_tau S - peak) over the kept, plus omega times that over the flagged; the same, times S */
-    double *flagged_s;    /* sum of S over the flagged */
+    double *flagged_s;    /* sum of S over the flagged. GF_SIGMOID: as in gf_sum_out, also sum and moment */
     float *peak;          /* GF_SHIFT: maximum of inv_tau S over the summed, or the fixed one; else 0 */
     int32_t *kept;
     /* out: grad */
@@ -92,6 +92,8 @@ typedef struct gf_cuda_pass {
     int col_role; /* grad: P holds the weights of the columns' anchors, too */
     unsigned flags;
     float omega;
+    float bias;           /* GF_SIGMOID, stats ... */
+    const float *bias_at; /* ... or where it is; NULL: there */
     gf_cuda_math math;
     gf_cuda_tau tau;
     void *buffer; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels that need none */

@@ -101,7 +101,7 @@ struct gf_stats_pass { /* for the shapes of tile_mma.cuh */
         return gf_stats_launch<C, FLAGS>(a, stream);
     }
     static unsigned plain_flags(const gf_tile_args &a) {
-        const unsigned others = GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS;
+        const unsigned others = GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS | GF_SIGMOID;
         return a.flags & GF_ABOVE ? GF_ABOVE : a.flags & others ? GF_ANY_FLAGS : a.flags & MASKED;
     }
 };

@@ -24,31 +24,48 @@ struct gf_exp_fast { /* one instruction, 2 ulp more */
     }
 };
 
+/* GF_SIGMOID: log(1 + exp(x)) and its slope, the sigmoid. `scaled`: x times Exp::scale. */
+struct gf_softplus_at {
+    float value, slope;
+};
+
+template <class Exp> __device__ __forceinline__ gf_softplus_at gf_softplus_of(float scaled) {
+    const float e = Exp::of(-fabsf(scaled));
+    const gf_softplus_at y = {fmaxf(scaled, 0.0f) / Exp::scale + log1pf(e), (scaled < 0.0f ? e : 1.0f) / (1.0f + e)};
+    return y;
+}
+
+template <class Exp> __device__ __forceinline__ float gf_bias_of(const gf_tile_args &a, unsigned flags) {
+    return flags & GF_SIGMOID ? (a.bias_at ? *a.bias_at : a.bias) * Exp::scale : 0.0f;
+}
+
 /* ---- pass B ---- */
 
 struct gf_row_view { /* numbers of a row for stats */
     float k, lo;     /* k: scaled 1/tau */
+    float bias;      /* GF_SIGMOID, scaled */
     int group, tie;
     int row; /* GF_MARKS; -1 past the end */
 };
 
 template <class T> struct gf_row_sums { /* of a row, over the columns of one thread */
-    T sum, moment, flagged;
-    float top; /* GF_SHIFT: largest S summed so far; exponents are relative to it */
-    int kept;  /* GF_ABOVE: above */
+    T sum, moment, flagged;             /* flagged: of S; GF_SIGMOID: of slopes */
+    float top;                          /* GF_SHIFT: largest S summed so far; exponents are relative to it */
+    int kept;                           /* GF_ABOVE: above */
 };
 
 template <class T> __device__ __forceinline__ gf_row_sums<T> gf_no_sums() { return {T(0), T(0), T(0), -CUDART_INF_F, 0}; }
 
 /* Rows past the end keep everything. */
 template <class Exp> __device__ __forceinline__ gf_row_view gf_view_row(const gf_tile_args &a, unsigned flags, int r) {
-    gf_row_view x = {0.0f, CUDART_INF_F, -1, -1, -1};
+    gf_row_view x = {0.0f, CUDART_INF_F, 0.0f, -1, -1, -1};
     if (r >= a.q.rows) return x;
     if (flags & GF_ABOVE) {
         x.lo = a.row.mid[r];
         return x;
     }
     x.k = a.row.inv_tau[r] * Exp::scale;
+    x.bias = gf_bias_of<Exp>(a, flags);
     if (!(flags & GF_COUNT)) return x;
     if (a.row.lo) x.lo = a.row.lo[r];
     if (flags & GF_GROUP && a.row.group) x.group = a.row.group[r];
@@ -103,8 +120,19 @@ __device__ __forceinline__ void gf_sum_row(const gf_tile_args &a, unsigned flags
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const bool pair = v(i) == v(i), keep = gf_row_keeps(a, flags, x, v(i), score(i), col(i));
-        const float e = Exp::of(x.k * (flags & GF_SHIFT ? v(i) - t.top : v(i)));
         const float share = gf_share(flags, a.omega, keep, pair);
+        if (flags & GF_SIGMOID) {
+            const float s = pair ? v(i) : 0.0f, z = fmaf(x.k, s, x.bias),
+                        pulled = flags & GF_ATTRACT && pair && !keep ? 1.0f : 0.0f;
+            const gf_softplus_at y = gf_softplus_of<Exp>(z);
+            const float slope = share * y.slope - pulled;
+            t.sum += T(share * y.value - pulled * (z / Exp::scale));
+            t.moment += T(slope) * T(s);
+            t.flagged += T(slope);
+            t.kept += keep ? 1 : 0;
+            continue;
+        }
+        const float e = Exp::of(x.k * (flags & GF_SHIFT ? v(i) - t.top : v(i)));
         const float term = share == 0.0f ? 0.0f : share == 1.0f ? e : share * e;
         t.sum += T(term);
         if (flags & GF_MOMENT) t.moment += T(term) * T(pair ? v(i) : 0.0f);
@@ -147,7 +175,7 @@ __device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned fl
     x.sum[r] = double(t.sum);
     if (x.peak) x.peak[r] = flags & GF_SHIFT ? t.top * x.inv_tau[r] : 0.0f;
     if (flags & GF_MOMENT) x.moment[r] = double(t.moment);
-    if (flags & GF_ATTRACT) x.flagged_s[r] = double(t.flagged);
+    if (flags & (GF_ATTRACT | GF_SIGMOID)) x.flagged_s[r] = double(t.flagged);
     if (flags & GF_COUNT) x.kept[r] = t.kept;
 }
 
@@ -192,7 +220,7 @@ __device__ __forceinline__ gf_weight_view gf_view_weights(const gf_cuda_rows &x,
     w.k = x.inv_tau[i] * Exp::scale, w.log_w = x.log_w[i] * Exp::scale;
     if (x.theta) w.theta = x.theta[i];
     if (x.floor) w.floor = x.floor[i];
-    if (flags & GF_ATTRACT) w.attract = x.attract[i];
+    if (flags & (GF_ATTRACT | GF_SIGMOID)) w.attract = x.attract[i];
     if (flags & GF_GROUP && x.group) w.group = x.group[i];
     if (flags & GF_TIE) w.tie = x.tie[i];
     if (flags & GF_QUALITY && x.label) w.label = x.label[i];
@@ -221,7 +249,7 @@ __device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x
 template <class Exp>
 __device__ __forceinline__ float gf_weigh(unsigned flags, float omega, const gf_weight_view &x, bool keep, float v) {
     const bool pair = v == v;
-    const float e = Exp::of(fmaf(v, x.k, x.log_w));
+    const float z = fmaf(v, x.k, x.log_w), e = flags & GF_SIGMOID ? x.attract * gf_softplus_of<Exp>(z).slope : Exp::of(z);
     float p = keep ? e : 0.0f;
     if (flags & GF_WEIGHT && pair && !keep) p = e * omega;
     if (flags & GF_ATTRACT && pair && !keep) p -= x.attract;

@@ -24,15 +24,21 @@ typedef struct gf_loss_in {
     double gamma;               /* weight of the new value in u */
     double log_gamma, log_rest; /* log gamma, log(1 - gamma) */
     int fresh;                  /* u starts here: the new value alone */
+    /* SIGMOID, with x = S/tau + bias */
+    double bias;
+    double terms;          /* sum over the pairs without the positive: weight log(1 + exp(x)), less x where y = 1 */
+    double slope, slope_s; /* sum of the derivatives of these terms; ... times S */
 } gf_loss_in;
 
 typedef struct gf_loss_out {
-    double log_u;           /* of this row */
-    double log_w;           /* weight of a pair in the gradient: exp(S/tau + log_w) */
+    double log_u; /* of this row */
+    double log_w; /* weight of a pair in the gradient: exp(S/tau + log_w); SIGMOID: pair sigma(S/tau + log_w) */
+    double pair;
     double pull;            /* weight of the alignment */
     double push;            /* weight of the positive pair in its own denominator */
     double loss;            /* share of this row */
     double grad_scale;      /* d loss / d (1/tau) */
+    double grad_bias;       /* d loss / d bias */
     double grad_tau;        /* ISOGCLR: d / d tau_i, not divided by the batch */
     double rank_part;       /* official image-text: the part of `loss` that ranks share in halves */
     double rank_part_scale; /* the same of grad_scale */
@@ -106,6 +112,30 @@ GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_los
     return y;
 }
 
+/* log(1 + exp(x)) and its slope, also for large |x|. */
+GF_HD double gf_softplus(double x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }
+GF_HD double gf_sigma(double x) {
+    const double e = exp(-fabs(x));
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+/* SigLIP: every pair by itself, with x = S/tau + bias.
+ *     l_r = softplus(-x_pos) + sum_kept softplus(x) + sum_attracted softplus(-x),   softplus(-x) = softplus(x) - x
+ * A pair is seen from its two anchors, each with its own threshold: each gives it 1/2. */
+GF_HD gf_loss_out gf_sigmoid_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
+    const double share = gf_softmax_weight(o) / x->batch, k = 1.0 / x->tau, positive = k * x->positive + x->bias;
+    const double missing = gf_sigma(-positive); /* slope of the positive's term */
+    gf_loss_out y = GF_ZERO;
+    y.log_u = -INFINITY;
+    y.log_w = x->bias;
+    y.pair = share * k;
+    y.pull = share * k * missing;
+    y.loss = share * (gf_softplus(-positive) + x->terms);
+    y.grad_scale = share * (x->slope_s - missing * x->positive);
+    y.grad_bias = share * (x->slope - missing);
+    return y;
+}
+
 #define GF_LOG_EPS (-32.236191301916641)  /* log(1e-14), added to u */
 #define GF_LOG_TINY (-80.590478254791605) /* log(1e-35): a u below it counts as never set */
 
@@ -138,6 +168,7 @@ GF_HD gf_loss_out gf_fastclip_loss_gradient(const glofnd_options *o, const gf_lo
 
 GF_HD gf_loss_out gf_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     if (o->loss == GLOFND_LOSS_SIMCLR) return gf_softmax_loss_gradient(o, x);
+    if (o->loss == GLOFND_LOSS_SIGMOID) return gf_sigmoid_loss_gradient(o, x);
     if (o->compat == GLOFND_COMPAT_OFFICIAL && o->pairing == GLOFND_PAIRING_IMAGE_TEXT) return gf_fastclip_loss_gradient(o, x);
     return gf_sogclr_loss_gradient(o, x);
 }

@@ -1,7 +1,7 @@
 /* neighbours.h - attraction by neighbours: every anchor is drawn to the averages of its nearest samples in the whole store.
  *
  *     c_a = (1/K) sum of the averages b_j of the K most similar other samples, those with b_a . b_j > 0
- *     loss += -(weight k / B) sum over the rows r of the attracted anchors of z_r . c_a; k = 1, or 1/(2 tau) for SIMCLR
+ *     loss += -(weight k / B) sum over the rows r of the attracted anchors of z_r . c_a; k = 1, or 1/(2 tau) for SIMCLR, SIGMOID
  * The averages are those of the store before the step, b_a the new one, rounded to float16 as the store will have it. Attracted
  * are the share `neighbour_share` of the batch's anchors whose nearest neighbour is the most similar. Neighbours are constants
  * for the gradient. A window of neighbour_rows samples is searched, at a place that the batch decides.
@@ -41,7 +41,8 @@ GF_HD int gf_neighbour_attracted(double share, int64_t cols, int64_t a, const gf
 
 /* The factor of z_r . c_a in the loss. */
 GF_HD double gf_neighbour_scale(const gf_plan *p, double tau) {
-    const double of_positive = p->o.loss == GLOFND_LOSS_SIMCLR ? gf_softmax_weight(&p->o) / tau : 1.0;
+    const int halved = p->o.loss == GLOFND_LOSS_SIMCLR || p->o.loss == GLOFND_LOSS_SIGMOID;
+    const double of_positive = halved ? gf_softmax_weight(&p->o) / tau : 1.0;
     return p->o.neighbour_weight * of_positive / (double)p->cols;
 }
 

@@ -26,7 +26,8 @@ enum {
     GF_COLSUM = 512,       /* gradient: the column role's W and W (S - align), summed over the row */
     GF_KEEP_TILES = 1024,  /* leave the tiles in `tiles` for the passes that follow */
     GF_REUSE_TILES = 2048, /* they are there: sum after a selection, gradient */
-    GF_MARKS = 4096        /* flagged pairs are given as bits: gf_grad_in.marks */
+    GF_MARKS = 4096,       /* flagged pairs are given as bits: gf_grad_in.marks */
+    GF_SIGMOID = 8192      /* a pair counts log(1 + exp(S/tau + bias)) in place of exp(S/tau); always with GF_MOMENT */
 };
 
 /* ----- a batch, inside ----- */
@@ -54,7 +55,7 @@ typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the 
     glofnd_dtype dtype, grad_dtype;
     int32_t epoch;
     uint32_t want;
-    double tau, gamma;
+    double tau, gamma, bias;
 } gf_step_batch;
 
 /* ----- sizes of arrays: what a workspace is laid out for ----- */
@@ -93,7 +94,7 @@ typedef struct gf_plan {
     int64_t negatives[2];    /* of a row of each side: gf_row_negatives */
     int32_t epoch;
     uint32_t want; /* GLOFND_WANT_* */
-    double tau, gamma;
+    double tau, gamma, bias;
     double log_gamma, log_rest, log_batch; /* log gamma, log(1 - gamma), log cols: once per step, not per row */
     int official;
     int learned;       /* thresholds come from the learner */
@@ -104,6 +105,7 @@ typedef struct gf_plan {
     int groups;        /* pairs of one group are flagged */
     int updating;      /* the learner moves in this epoch */
     int masking;       /* the loss sees the flags */
+    int rescues;       /* a row whose negatives are all flagged keeps the least similar one */
     int shared;        /* one lambda for all anchors in this epoch */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
     int neighbours;    /* nearest samples of the store attract */
@@ -122,6 +124,7 @@ typedef struct gf_totals { /* doubles only: a device adds them up as one array *
     double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, detector_kept; /* over own rows; log_u over own anchors */
     double lambda, tau, quantile; /* of own anchors after the step; of own rows, if wanted */
     double rescued, unpaired;     /* unpaired: of own rows, what gf_row_negatives takes away */
+    double grad_bias;             /* SIGMOID */
     double repeats;
     double precision, recall, same, hits; /* WANT_QUALITY: sums over anchors */
     double rank_sum, rank_moment;         /* authors_ranks: the gradient's half */

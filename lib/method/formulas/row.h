@@ -10,7 +10,7 @@
 
 typedef struct gf_link {
     float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
-    float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
+    float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient; SIGMOID: attract sigma(the same) */
     float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
     int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
 } gf_link;
@@ -136,19 +136,22 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     in.gamma = p->gamma;
     in.log_gamma = p->log_gamma, in.log_rest = p->log_rest;
     in.fresh = p->official ? !batch_u : isinf(in.log_u);
+    in.bias = p->bias;
+    in.terms = x->sum, in.slope = x->flagged_s, in.slope_s = x->moment;
     return in;
 }
 
 GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
+    const int sigmoid = p->o.loss == GLOFND_LOSS_SIGMOID;
     const double flagged = (double)(x->negatives - x->kept);
-    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
+    const double spread = p->flags & GF_ATTRACT && !sigmoid ? y->pull / (1.0 + flagged) : y->pull;
     gf_link l;
     l.theta = p->masking ? x->lo : INFINITY;
     l.floor = p->masking ? x->floor : -INFINITY;
     l.log_w = (float)y->log_w;
     l.inv_tau = x->inv_tau;
     l.pos = (float)(y->push - spread);
-    l.attract = p->flags & GF_ATTRACT ? (float)spread : 0.0f;
+    l.attract = sigmoid ? (float)y->pair : p->flags & GF_ATTRACT ? (float)spread : 0.0f;
     l.kept = x->kept;
     l.tie = p->topk && p->masking ? x->tie : 0;
     return l;
@@ -182,8 +185,8 @@ GF_HD float gf_row_mean_u(const double *log_u, int count) {
     return (float)(count == 2 ? gf_log_add(log_u[0], log_u[1]) - log(2.0) : log_u[0]);
 }
 
-/* SIMCLR, CLIP: no moving average is kept. */
-GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR; }
+/* SIMCLR, CLIP, SIGMOID: no moving average is kept. */
+GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR && p->o.loss != GLOFND_LOSS_SIGMOID; }
 
 /* ----- gradient ----- */
 
@@ -210,7 +213,7 @@ GF_HD gf_loss_totals gf_totals_loss(const gf_plan *p, const gf_totals *sum, doub
         if (graded) y.loss += 0.5 * k * tau * sum->rank_sum, y.grad_scale += 0.5 * k * tau * sum->rank_moment;
     }
     /* One temperature that the caller may learn. The authors compute its gradient for SOGCLR on image and text, too, then freeze it. */
-    const int learns = p->o.loss == GLOFND_LOSS_FASTCLIP ||
+    const int learns = p->o.loss == GLOFND_LOSS_FASTCLIP || p->o.loss == GLOFND_LOSS_SIGMOID ||
                        (p->sides == 2 && (p->o.loss == GLOFND_LOSS_SIMCLR || (p->official && p->o.loss == GLOFND_LOSS_SOGCLR)));
     if (!learns) y.grad_scale = 0.0;
     y.grad_tau = learns ? -y.grad_scale / (tau * tau) : 0.0;

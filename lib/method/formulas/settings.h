@@ -20,9 +20,17 @@ enum { GLOFND_DIRECTIONS_BOTH = 0, GLOFND_DIRECTIONS_FORWARD = 1 };
  *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      SogCLR, FastCLIP v1
  *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, InfoNCE, CLIP
  *   FASTCLIP  the form of SOGCLR with a learnable tau and a penalty rho * tau              FastCLIP v3
- *   ISOGCLR   the same with a temperature per anchor and side, learned in the store        iSogCLR, FastCLIP v2 */
+ *   ISOGCLR   the same with a temperature per anchor and side, learned in the store        iSogCLR, FastCLIP v2
+ *   SIGMOID   every pair by itself, log(1 + exp(-y (S/tau + b))), y = 1 for positives, -1 for kept negatives; b is learnable. Every
+ *             pair is seen from both of its anchors, with weight 1/2 each                       SigLIP */
 typedef int32_t glofnd_loss;
-enum { GLOFND_LOSS_SOGCLR = 0, GLOFND_LOSS_SIMCLR = 1, GLOFND_LOSS_FASTCLIP = 2, GLOFND_LOSS_ISOGCLR = 3 };
+enum {
+    GLOFND_LOSS_SOGCLR = 0,
+    GLOFND_LOSS_SIMCLR = 1,
+    GLOFND_LOSS_FASTCLIP = 2,
+    GLOFND_LOSS_ISOGCLR = 3,
+    GLOFND_LOSS_SIGMOID = 4
+};
 
 /* The rule that flags false negatives.
  *   NONE     no pair is flagged
@@ -53,7 +61,8 @@ enum {
 /* The treatment of a flagged pair.
  *   DROP     it leaves the denominator
  *   ATTRACT  it leaves the denominator and joins the positives: S_pos becomes (S_pos + sum_flagged S) / (1 + flagged)
- *   WEIGHT   it counts omega in [0,1]: mean and count become sum omega exp(S/tau) / sum omega */
+ *   WEIGHT   it counts omega in [0,1]: mean and count become sum omega exp(S/tau) / sum omega
+ * SIGMOID: no term; y = 1; omega times its term. */
 typedef int32_t glofnd_action;
 enum { GLOFND_ACTION_DROP = 0, GLOFND_ACTION_ATTRACT = 1, GLOFND_ACTION_WEIGHT = 2 };
 
@@ -109,7 +118,7 @@ struct glofnd_options {
     double alpha;         /* fraction of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
     double omega;         /* weight of a flagged pair under ACTION_WEIGHT */
     double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
-                             1: they stay, as in SupCon */
+                             1: they stay, as in SupCon. SIGMOID: the weight of their term as negatives, beside that with y = 1 */
 
     glofnd_learner learner;
     glofnd_lambda_init lambda_init;
@@ -138,6 +147,7 @@ struct glofnd_options {
     double neighbour_share;  /* fraction of the batch's anchors that are attracted: those with the most similar one. In (0,1] */
 
     double tau, gamma;               /* temperature; weight of the newest batch in u, in (0,1] */
+    double bias;                     /* SIGMOID: b */
     double rho;                      /* FASTCLIP, ISOGCLR: penalty of the temperature */
     double tau_lr, tau_min, tau_max; /* ISOGCLR: Adam of the individual temperatures */
 
