@@ -792,6 +792,7 @@ static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_dis
                             const gf_discover_result *r, gf_decisions *out) {
     TRY(c->most ? decide_kept_most(err, c, s, d, r, out) : decide_kept(err, c, s, d, r, out));
     if (!c->most) out->limit = (double)gf_discover_dup(s, d->dim);
+    out->choices = gf_discover_dup_choices(s, r, out->choice);
     TRY(decide_outliers(err, c, s, d, r, out));
     FAIL_IF(err, c->pred_probs && !d->label, GLOFND_E_ARGUMENT, "probabilities of labels need the labels themselves");
     if (d->label) TRY(gf_label_issues(err, c, d, r, out));

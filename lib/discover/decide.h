@@ -68,7 +68,9 @@ typedef struct gf_decisions {
     int32_t *kept;     /* [f.n] itself: kept; else the most similar of the rows it is a duplicate of that were kept before */
     float *similarity; /* [f.n] to that row; NaN: kept */
     int64_t keep, duplicates, bad;
-    int64_t other_label; /* removed rows with another label than the row that is kept for them */
+    int64_t other_label;                 /* removed rows with another label than the row that is kept for them */
+    gf_dup_choice choice[GF_DUP_LIMITS]; /* [choices] what other limits of duplicates would find */
+    int choices;
     double limit;        /* similarity of a removed row to its kept one, at least: that of duplicates, or what `most` needs */
     int64_t unchecked;   /* kept rows with more duplicates than are listed, whose embeddings are not there to compare */
     gf_outlier *outlier; /* [outliers] lowest score first */

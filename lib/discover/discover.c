@@ -341,16 +341,12 @@ glofnd_status gf_discover_fit_dup(gf_error *err, gf_discover_spec *s, const gf_d
     return gf_discover_set_dup(err, s, d, r);
 }
 
-/* 1: the list of j has i, which is `similarity` from it. Lists are sorted. */
+/* 1: the list of j has i, which is `similarity` from it: all nearer ones are in an exact list, and of equal ones the first. */
 static int lists_row(const gf_pairs_found *f, int64_t j, int64_t i, float similarity) {
-    int64_t low = 0, high = f->top;
-    while (low < high) { /* the first entry that is not above */
-        const int64_t mid = (low + high) / 2;
-        if (f->similarity[j * f->top + mid] > similarity) low = mid + 1;
-        else high = mid;
-    }
-    for (; low < f->top && f->similarity[j * f->top + low] == similarity; low++)
-        if (f->other[j * f->top + low] == i) return 1;
+    const int64_t end = (j + 1) * f->top;
+    if (!(f->similarity[end - 1] >= similarity)) return 1; /* or the list is not full */
+    for (int64_t k = end - 1; k >= j * f->top && f->similarity[k] <= similarity; k--)
+        if (f->other[k] == i) return 1;
     return 0;
 }
 

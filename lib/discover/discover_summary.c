@@ -63,9 +63,9 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
         gf_jsonl_integer(&j, "duplicate_images", r->groups.nodes);
         gf_jsonl_integer(&j, "largest_duplicate_group_images", r->groups.count ? r->groups.part[0].nodes : 0);
     }
-    gf_dup_choice choice[GF_DUP_LIMITS];
-    const int choices = x->query ? 0 : gf_discover_dup_choices(s, r, choice);
+    const int choices = x->decisions ? x->decisions->choices : 0;
     if (choices) {
+        const gf_dup_choice *choice = x->decisions->choice;
         double limit[GF_DUP_LIMITS], pairs[GF_DUP_LIMITS], rows[GF_DUP_LIMITS];
         for (int c = 0; c < choices; c++)
             limit[c] = choice[c].limit, pairs[c] = (double)choice[c].pairs, rows[c] = (double)choice[c].rows;
@@ -172,8 +172,9 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
 
 /* What other limits would find. */
 static void add_choices(gf_text *t, const gf_discover_report *x) {
-    gf_dup_choice choice[GF_DUP_LIMITS];
-    int choices = x->query ? 0 : gf_discover_dup_choices(x->s, x->r, choice), cut = 0;
+    if (!x->decisions) return;
+    const gf_dup_choice *choice = x->decisions->choice;
+    int choices = x->decisions->choices, cut = 0;
     while (choices > 0 && choice[choices - 1].pairs == 0) choices--;
     for (int c = 0; c < choices; c++) cut |= choice[c].cut;
     for (int c = 0; c < choices; c++)
