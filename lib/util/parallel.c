@@ -231,10 +231,22 @@ void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
 
 #include <omp.h>
 
+/* libgomp waits for ever in a child of fork() for the threads that only the parent has. There the groups above do the work. */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static int in_forked_child;
+
+static void note_fork(void) { in_forked_child = 1; }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
 void gf_parallel(int threads, int64_t count, gf_task run, void *arg) {
     if (threads > count) threads = (int)count;
     if (threads <= 1) {
         for (int64_t i = 0; i < count; i++) run(arg, i, 0);
+        return;
+    }
+    pthread_once(&fork_once, watch_forks);
+    if (in_forked_child) {
+        gf_pool_run(threads, count, run, arg);
         return;
     }
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)

@@ -113,3 +113,24 @@ TEST(a_fork_beside_running_calls) {
     pthread_join(id, NULL);
     assert_int_equal(atomic_load(&bad), 0);
 }
+
+/* gf_parallel() of either build: OpenMP's library alone would wait for the parent's threads. */
+TEST(a_forked_child_works_in_parallel) {
+    static tally t;
+    int status = -1;
+    needs_forks();
+    gf_parallel(THREADS, TASKS, count, &t);
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        memset(&t, 0, sizeof t);
+        gf_parallel(THREADS, TASKS, count, &t);
+        int bad = atomic_load(&t.bad);
+        for (int i = 0; i < TASKS; i++) bad |= atomic_load(&t.ran[i]) != 1;
+        exit(bad);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(atomic_load(&t.bad), 0);
+}
