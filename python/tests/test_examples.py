@@ -76,7 +76,13 @@ class Examples(unittest.TestCase):
         self.resumed("hf_trainer.py", "--samples 128 --epochs 4", ["transformers", "accelerate"], ["out/checkpoint-6", "out/checkpoint-8"])
 
     def test_sentence_transformers(self):
-        arguments = "--samples 64 --epochs 3"
+        self.words_and_definitions("--samples 64 --epochs 3", ["out/checkpoint-4", "out/checkpoint-6"])
+
+    def test_sentence_transformers_on_two_ranks(self):
+        self.words_and_definitions("--samples 128 --epochs 2", ["out/checkpoint-4"],
+                                   launcher=["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"])
+
+    def words_and_definitions(self, arguments, later, launcher=()):
         if not os.path.exists("/usr/share/wordnet/data.noun"):
             place = tempfile.TemporaryDirectory()
             self.addCleanup(place.cleanup)
@@ -85,8 +91,7 @@ class Examples(unittest.TestCase):
                 for i in range(32):
                     words = " ".join(f"word{i}_{k} 0" for k in range(4))
                     file.write(f"{i:08d} 03 n 04 {words} 000 | the meaning of number{i} in group{i % 5}; an example\n")
-        self.resumed("sentence_embeddings.py", arguments, ["sentence_transformers", "datasets", "accelerate"],
-                     ["out/checkpoint-4", "out/checkpoint-6"])
+        self.resumed("sentence_embeddings.py", arguments, ["sentence_transformers", "datasets", "accelerate"], later, launcher)
 
 
 if __name__ == "__main__":
