@@ -64,8 +64,9 @@ class GloFNDClipLoss(nn.Module):
         if accum_freq < 1:
             raise OptionError(f"accum_freq is {accum_freq}; expected 1 or more")
         loss: Any = "sigmoid" if siglip else "clip"
+        named: Any = {**options, "pairing": "image-text", "learn_bias": False} if siglip else options
         self.criterion = GloFNDLoss(num_samples, loss, alpha=alpha, detector="groups" if detector == "none" else detector, action=action, start_epoch=start_epoch,
-                                    learn_tau=False, dim=dim, **options)
+                                    learn_tau=False, dim=dim, **named)
         self.siglip, self.accum_freq, self.inner = siglip, accum_freq, inner
         self._noted: list[torch.Tensor] = []
         self._calls = 0
@@ -92,7 +93,7 @@ class GloFNDClipLoss(nn.Module):
         index = torch.as_tensor(self._index(image_features.shape[0], index)).to(image_features.device)
         self._calls += 1
         last = self._calls % self.accum_freq == 0
-        extra = {"bias": logit_bias} if self.siglip else {}
+        extra = {"bias": logit_bias} if self.siglip else {}  # a softmax does not depend on it
         self.criterion.train(self.training and last)
         index, groups = apart(index)
         loss = self.criterion(image_features, text_features, index, groups=groups, tau=1 / logit_scale, **extra)

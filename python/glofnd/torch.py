@@ -188,7 +188,7 @@ class GloFNDLoss(nn.Module):
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: Any = None, labels: Optional[torch.Tensor] = None, *,
                 groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None, negatives: Any = None,
-                negatives_index: Any = None) -> torch.Tensor:
+                negatives_index: Any = None, bias: Union[None, float, torch.Tensor] = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
@@ -196,6 +196,7 @@ class GloFNDLoss(nn.Module):
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
         tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip", "fastclip", "sigmoid"
+        bias     "sigmoid": a number or a tensor of one in place of the module's own; a tensor gets a gradient
         negatives  [m][dim] embeddings beyond the batch that are negatives only: hard negatives, a queue. Two views: of all rows; image-text:
                  further texts (documents), negatives of z1. A pair (n1, n2), either may be None: also further images, negatives of z2.
                  They get gradients if they require them. Several ranks: negatives of this rank's samples
@@ -209,9 +210,12 @@ class GloFNDLoss(nn.Module):
             tau = _temperature(tau)
         if tau is not None and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
-        if self._biased and (tau is not None or self.logit_bias is not None):
+        if bias is not None and not self._biased:
+            raise ArgumentError("bias: only loss 'sigmoid' has one")
+        bias = self.logit_bias if bias is None else bias
+        if self._biased and (tau is not None or bias is not None):
             tau = torch.stack([torch.as_tensor(x, dtype=torch.float32).reshape(()).to(z1.device)
-                               for x in (self.tau if tau is None else tau, self.bias if self.logit_bias is None else self.logit_bias)])
+                               for x in (self.tau if tau is None else tau, self.bias if bias is None else bias)])
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER

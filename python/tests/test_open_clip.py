@@ -17,6 +17,8 @@ try:
 except ImportError:
     raise unittest.SkipTest("PyTorch or open_clip is not installed") from None
 
+from open_clip.loss import SigLipLoss
+
 import glofnd
 from glofnd.open_clip import GloFNDClipLoss, key_id
 
@@ -47,6 +49,21 @@ class Loss(unittest.TestCase):
         for name, x, y in zip(("image", "text", "scale"), own, grads):
             y = y - (y * (image if name == "image" else text)).sum(1, keepdim=True) * (image if name == "image" else text) if name != "scale" else y
             torch.testing.assert_close(x, y.detach(), rtol=1e-4, atol=1e-6)  # ours is along the sphere
+
+    def test_siglip(self):
+        image, text = features(0)
+        scale, bias = torch.tensor(10.0, requires_grad=True), torch.tensor(-10.0, requires_grad=True)
+        want = SigLipLoss()(image, text, scale, bias, output_dict=True)["contrastive_loss"]
+        have = GloFNDClipLoss(siglip=True, detector="none")(image, text, scale, bias, output_dict=True, index=torch.arange(B))["contrastive_loss"]
+        self.assertAlmostEqual(have.item(), want.item(), 4)
+        for x, own, theirs in zip((image, text, scale, bias), *(torch.autograd.grad(y, (image, text, scale, bias)) for y in (have, want))):
+            if x.dim():
+                theirs = theirs - (theirs * x).sum(1, keepdim=True) * x
+            torch.testing.assert_close(own, theirs.detach(), rtol=1e-3, atol=1e-5)
+        loss = GloFNDClipLoss(siglip=True, alpha=0.2)
+        for seed in range(2):
+            loss(*features(seed), scale, bias, index=torch.arange(B))
+        self.assertGreater(loss.criterion.stats()["flagged"], 0)
 
     def test_parts_of_an_accumulated_batch(self):
         """--accum-freq: each part has the features of all; the sum of its gradients, and the state, are those of one large batch."""
@@ -173,6 +190,9 @@ class Program(unittest.TestCase):
         text = self.train("accumulated", "--epochs", "2", "--accum-freq", "2")
         self.assertIn("GloFND Epoch: 1 flagged", text)
         self.assertLessEqual(int(self.state("accumulated", 2)["criterion.clock"].max()), 4)
+
+    def test_siglip(self):
+        self.assertIn("GloFND Epoch: 0 flagged", self.train("siglip", "--epochs", "1", "--siglip"))
 
     def test_a_table(self):
         self.train("table", "--epochs", "2", data=["--train-data", "table.csv", "--dataset-type", "csv"])
