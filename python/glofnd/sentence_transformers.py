@@ -23,7 +23,7 @@ from .transformers import GloFNDCallback
 try:
     from sentence_transformers.base.losses.merged_forward import embed_columns as _embed_columns
 except ImportError:  # before 6.1
-    def _embed_columns(model: Any, features: Any) -> Any:
+    def _embed_columns(model: Any, features: Any) -> Any:  # type: ignore[misc]
         return [model(x)["sentence_embedding"] for x in features]
 try:
     from sentence_transformers.base.losses.gradcache import CachedLossMixin as _Cached
@@ -98,11 +98,11 @@ def _hash_rows(features: dict[str, Any]) -> torch.Tensor:
     rows = [x for x in features.values() if isinstance(x, torch.Tensor) and x.dim() > 1]
     if not rows or any(x.shape[0] != rows[0].shape[0] for x in rows):
         raise ArgumentError(f"no ids can be made of the features {sorted(features)}: expected input_ids, or tensors with a row per sample")
-    sums = 0
+    sums: Any = 0
     for x in rows:
         x = x.reshape(x.shape[0], -1)
         sums = mixed(sums + _hashed(x, torch.arange(x.shape[1], device=x.device)).sum(1))
-    return sums & POSITIVE  # type: ignore[operator, return-value]
+    return sums & POSITIVE
 
 
 # ----- losses -----------------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class GloFNDRankingLoss(nn.Module):
     ranks share their batches, as with gather_across_devices=True there.
     """
 
-    def __init__(self, model: SentenceTransformer, scale: float = 20.0, *, alpha: Optional[float] = None,
+    def __init__(self, model: SentenceTransformer, scale: float = 20.0, *, alpha: Optional[float] = None,  # type: ignore[misc]
                  directions: Union[Directions, tuple[str, ...]] = "forward", detector: "Optional[Detector]" = None,
                  action: "Optional[Action]" = None, start_epoch: Optional[int] = None, learn_tau: bool = False, dim: int = 0,
                  **options: "Unpack[Options]"):
@@ -137,7 +137,7 @@ class GloFNDRankingLoss(nn.Module):
                 raise OptionError(f"{name}: not here; {instead}")
         if not scale > 0:
             raise OptionError(f"scale is {scale}; expected 1 / temperature, such as 20")
-        chosen = directions if isinstance(directions, str) else _THEIRS.get(tuple(directions), "")
+        chosen: Any = directions if isinstance(directions, str) else _THEIRS.get(tuple(directions), "")
         if chosen not in ("forward", "both"):
             raise OptionError(f"directions is {directions!r}; expected 'forward' or 'both'")
         self.model = model
@@ -161,7 +161,7 @@ class GloFNDRankingLoss(nn.Module):
         if name not in self.criteria:
             device = next((p.device for p in self.model.parameters()), torch.device("cpu"))
             self.criteria[name] = self._make(dim).to(device)
-            self.criteria[name].set_epoch(self.epoch)
+            self.criteria[name].set_epoch(self.epoch)  # type: ignore[operator]
         return self.criteria[name]  # type: ignore[return-value]
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Optional[torch.Tensor] = None) -> torch.Tensor:
@@ -213,7 +213,7 @@ class CachedGloFNDRankingLoss(_Cached, GloFNDRankingLoss):
     """GloFNDRankingLoss for batches that do not fit: the model sees mini_batch_size texts at a time (GradCache). The loss is computed
     from the whole batch, once."""
 
-    def __init__(self, model: SentenceTransformer, scale: float = 20.0, *, mini_batch_size: int = 32,
+    def __init__(self, model: SentenceTransformer, scale: float = 20.0, *, mini_batch_size: int = 32,  # type: ignore[misc]
                  mini_batch_num_tokens: Optional[int] = None, show_progress_bar: bool = False, alpha: Optional[float] = None,
                  directions: Union[Directions, tuple[str, ...]] = "forward", detector: "Optional[Detector]" = None,
                  action: "Optional[Action]" = None, start_epoch: Optional[int] = None, learn_tau: bool = False, dim: int = 0,

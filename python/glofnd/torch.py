@@ -208,7 +208,7 @@ class GloFNDLoss(nn.Module):
             tau = _Temperature.apply(self.log_scale)
         elif tau is not None:
             tau = _temperature(tau)
-        if tau is not None and tau.requires_grad and not self._learned_tau:
+        if isinstance(tau, torch.Tensor) and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
         if bias is not None and not self._biased:
             raise ArgumentError("bias: only loss 'sigmoid' has one")

@@ -51,10 +51,10 @@ def set_state(loss: Any, state: dict[str, dict[str, torch.Tensor]], where: str) 
     for path, values in state.items():
         if path not in have:
             owner = re.fullmatch(r"(?:(.*)\.)?criteria\.(\d+)", path)
-            module = owner and _modules(loss).get(owner.group(1) or "")
+            module: Any = owner and _modules(loss).get(owner.group(1) or "")
             if owner is None or not hasattr(module, "criterion_of"):
                 raise StateError(f"{where} holds thresholds of {path or 'the loss'!r}, which this loss does not have: make it as it was saved")
-            have[path] = module.criterion_of(int(owner.group(2)))  # type: ignore[union-attr]
+            have[path] = module.criterion_of(int(owner.group(2)))
         have[path].load_state_dict(values)
 
 
@@ -110,6 +110,7 @@ class GloFNDCallback(TrainerCallback):
 
     def _epoch(self, state: Any) -> None:
         epoch = int((state.epoch or 0) + 1e-6)
+        module: Any
         for module in _modules(self.loss).values():
             if isinstance(module, GloFNDLoss):
                 module.set_epoch(epoch)
