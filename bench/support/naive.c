@@ -90,10 +90,10 @@ static void move_lambda(work *w, const int32_t *above[2]) {
     double all = 0.0;
     for (int64_t i = 0; i < w->e.rows; i++) {
         const double here = (double)above[0][i] + (double)above[1][i];
-        if (x->o.detector == GLOFND_DETECT_GLOFND) gf_lambda_update(&l, &x->state[i], here / (2.0 * per_row));
+        if (x->o.detector == GLOFND_DETECT_GLOFND) gf_lambda_update(&l, NULL, &x->state[i], here, 2.0 * per_row);
         all += here;
     }
-    if (x->o.detector == GLOFND_DETECT_SINGLE) gf_lambda_update(&l, &x->shared, all / (2.0 * per_row * (double)w->e.rows));
+    if (x->o.detector == GLOFND_DETECT_SINGLE) gf_lambda_update(&l, NULL, &x->shared, all, 2.0 * per_row * (double)w->e.rows);
 }
 
 static void read_lambda(const work *w, float *lambda) {

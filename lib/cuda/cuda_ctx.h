@@ -18,6 +18,7 @@ extern "C" {
 #define GF_ROW_FIELDS 13                /* leading fields of gf_totals: sums over the rows of the first half */
 #define GF_CUDA_FINE INT64_MAX          /* no failure */
 #define GF_CUDA_NO_ROOM (INT64_MAX - 1) /* as bad_id: the keys of the batch do not fit into the store */
+#define GF_POOL_FIELDS 4                /* SHRINKAGE: sums per side over these rows */
 
 /* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
 typedef struct gf_cuda_control {
@@ -25,15 +26,17 @@ typedef struct gf_cuda_control {
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int64_t bad_tau, bad_bias;      /* 0: the temperature, the bias in device memory is out of range */
     int64_t bad_row; /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
-    int64_t bad_candidate[2]; /* per side: 2 row of the first bad one */
-    int32_t starts[2];        /* per side: some anchor takes the batch quantile as its lambda */
-    int32_t lone_key;         /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
-    unsigned done;            /* finished blocks of the running kernel */
-    int64_t seen;             /* official: anchors that have a u */
-    double above[2][2];       /* shared lambda, per side: negatives above it; all negatives */
-    double quantile[2][2];    /* shared lambda, per side: sum of the anchors' quantiles; anchors */
-    glofnd_anchor shared[2];  /* the shared row before it moves */
-    int32_t shared_open[2];   /* it takes a learner step */
+    int64_t bad_candidate[2];        /* per side: 2 row of the first bad one */
+    int32_t starts[2];               /* per side: some anchor takes the batch quantile as its lambda */
+    int32_t lone_key;                /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
+    unsigned done;                   /* finished blocks of the running kernel */
+    int64_t seen;                    /* official: anchors that have a u */
+    double above[2][2];              /* shared lambda, per side: negatives above it; all negatives */
+    double quantile[2][2];           /* shared lambda, per side: sum of the anchors' quantiles; anchors */
+    glofnd_anchor shared[2];         /* the shared row before it moves */
+    glofnd_anchor pool[2];           /* SHRINKAGE, ranks: the shared row that starts in this step */
+    double moves[2][GF_POOL_FIELDS]; /* SHRINKAGE, per side: negatives above lambda; all; squares of gf_pool_square; how many */
+    int32_t shared_open[2];          /* it takes a learner step */
     gf_totals sum;
 } gf_cuda_control;
 

@@ -145,6 +145,7 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
                                  .grad_dtype = batch->grad_dtype,
                                  .tau = call->tau,
                                  .bias = call->plan->flags & GF_SIGMOID ? call->bias : NULL,
+                                 .ranks = call->reduce != NULL,
                                  .margin = margin_of(math)}};
     memcpy(step->args.side, device->side, sizeof step->args.side);
     const int keyed = call->s && call->s->key, inserts = !(call->plan->want & GLOFND_WANT_NO_UPDATE);
@@ -310,6 +311,7 @@ static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t
     gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
     gf_quantile_place(plan->negatives[i], plan->copies, plan->o.alpha, &p.best, &p.fraction);
+    if (wanted && plan->pooled) gf_pool_place(plan, i, &p.best, &p.fraction);
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
@@ -347,14 +349,54 @@ static glofnd_status ring_quantiles(const cuda_step *step, int i) {
     return GLOFND_OK;
 }
 
-static int moves_lambda(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner != GLOFND_LEARN_RING; }
+/* Lambda moves before the sums; that of SHRINKAGE moves at the end of the rows. */
+static int moves_lambda(const gf_plan *plan) {
+    return plan->learned && plan->updating && !plan->pooled && plan->o.learner != GLOFND_LEARN_RING;
+}
 
 static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner == GLOFND_LEARN_RING; }
 
 /* Thresholds of some anchors are quantiles, or are made of them or of the positives. */
 static int selects_thresholds(const gf_plan *plan) {
-    const int may_start = moves_lambda(plan) && plan->learner.init_visits;
+    const int may_start = plan->updating && (plan->pooled || (moves_lambda(plan) && plan->learner.init_visits));
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
+}
+
+/* SHRINKAGE, several ranks, the first step: as start_pool of method/step.c. On one rank the kernel `open` does it. */
+static glofnd_status start_pool(const cuda_step *step, int i) {
+    enum { VALUES, SQUARES, WEIGHTS };
+    gf_cuda_control *control = step->device->control;
+    const gf_cuda_step *args = &step->args;
+    const double rows = (double)args->plan.all, expected = gf_row_expects(&args->plan, i) * rows;
+    int32_t starts = 0;
+    glofnd_anchor pool = {0};
+    double lo = -1.0, hi = 1.0, sum[2];
+    if (!step->call->reduce) return GLOFND_OK;
+    TRY(fetch_numbers(step, &starts, &control->starts[i], sizeof starts));
+    for (int k = 0; starts && k < GF_POOL_HALVINGS + 2; k++) {
+        const int part = k < WEIGHTS ? k : WEIGHTS;
+        const double at = part == VALUES ? 0.0 : part == SQUARES ? sum[0] / rows : 0.5 * (lo + hi);
+        QUEUE(step, gf_cuda_pool_sum(args, i, part, at, gf_pool_scale(&args->plan.learner, &pool), stream_of(step)));
+        TRY(fetch_numbers(step, sum, control->quantile[i], sizeof sum));
+        TRY(reduce_ranks(step, sum, 2));
+        if (part == SQUARES) pool.m = (float)(sum[0] / sum[1]);
+        if (part == WEIGHTS) gf_pool_halve(&lo, &hi, sum[0], expected);
+    }
+    if (!starts) return GLOFND_OK;
+    gf_pool_start(&args->plan.learner, &pool, 0.5 * (lo + hi), expected);
+    return return_numbers(step, &control->pool[i], &pool, sizeof pool);
+}
+
+/* SHRINKAGE, several ranks: after the totals of the first half. */
+static glofnd_status move_pool(const cuda_step *step) {
+    const gf_plan *plan = &step->args.plan;
+    double sum[2][GF_POOL_FIELDS];
+    if (!plan->pooled || !plan->updating || !step->call->reduce) return GLOFND_OK;
+    TRY(fetch_numbers(step, sum, step->device->control->moves, sizeof sum));
+    TRY(reduce_ranks(step, sum[0], GF_POOL_FIELDS * plan->sides));
+    TRY(return_numbers(step, step->device->control->moves, sum, sizeof sum));
+    QUEUE(step, gf_cuda_move_pool(&step->args, stream_of(step)));
+    return GLOFND_OK;
 }
 
 static glofnd_status open_thresholds(const cuda_step *step) {
@@ -364,7 +406,8 @@ static glofnd_status open_thresholds(const cuda_step *step) {
         if (uses_ring(plan)) TRY(ring_quantiles(step, i));
         else if (plan->topk) TRY(batch_topk(step, i));
         else TRY(batch_quantiles(step, i, plan->learned ? step->args.side[i].starts : NULL));
-        if (!plan->shared) continue;
+        if (plan->pooled) TRY(start_pool(step, i));
+        if (!plan->shared || plan->pooled) continue;
         QUEUE(step, gf_cuda_sum_quantiles(&step->args, i, stream_of(step)));
         TRY(reduce_if(step, &control->starts[i], control->quantile[i]));
     }
@@ -435,6 +478,11 @@ static glofnd_status row_losses(const cuda_step *step) {
     const gf_plan *plan = &args->plan;
     own_passes sum;
     make_passes(step, rows_for_stats, &sum);
+    if (plan->pooled && plan->updating && (plan->marked || plan->flags & GF_GROUP)) { /* else the sums tell the counts */
+        own_passes count;
+        make_judged_passes(step, &count);
+        QUEUE(step, gf_cuda_count(count.pass, plan->sides, stream_of(step)));
+    }
     if (gf_cuda_is_small(args, sum.pass)) { /* all of this is one kernel */
         QUEUE(step, gf_cuda_small(args, sum.pass, stream_of(step)));
         return GLOFND_OK;
@@ -592,6 +640,7 @@ glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *device, const gf_de
     TRY(begin_step(&step, err, device, call, first_tasks(call->plan)));
     glofnd_status status = first_half(&step);
     if (status == GLOFND_OK) status = second_half(&step, 1);
+    if (status == GLOFND_OK) status = move_pool(&step);
     if (status != GLOFND_OK) abandon_step(&step);
     return status;
 }
@@ -605,6 +654,7 @@ glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *device, const gf_de
         return status;
     }
     QUEUE(&step, gf_cuda_sum_rows(&step.args, device->stream));
+    TRY(move_pool(&step));
     if (step.args.plan.neighbours) QUEUE(&step, gf_cuda_neighbours_loss(&step.args, &device->near, device->stream));
     return GLOFND_OK;
 }

@@ -135,7 +135,7 @@ __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
 __device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
     const gf_cuda_control *c = x.control;
     glofnd_anchor row = c->shared[side];
-    if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
+    if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, &row, c->above[side][0], c->above[side][1]);
     return row;
 }
 
@@ -182,6 +182,60 @@ __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_
     for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 
+__device__ __forceinline__ int64_t gf_cuda_row_negatives(const gf_cuda_step &x, int i, int64_t r) {
+    return gf_row_negatives(&x.plan, i, x.side[i].unpaired, r);
+}
+
+/* ----- SHRINKAGE: the pool ----- */
+
+/* t += the sum and number of (S - lambda)^2 over some of `rows` rows from `first` on, of all rows: each with the first row of the
+ * sample that comes next in the batch. All threads of the block call it. */
+template <int THREADS>
+__device__ __forceinline__ void gf_pool_squares(const gf_cuda_step &x, int i, int64_t first, int64_t rows, double lambda,
+                                                double *t) {
+    const gf_cuda_side &side = x.side[i], &other = x.side[x.plan.sides == 2 ? 1 - i : 0];
+    const gf_cuda_matrix &q = x.plan.bank ? side.bank.f32 : side.z.f32, &k = x.plan.bank ? other.bank.f32 : other.z.f32;
+    const int64_t per = x.plan.per_sample, spacing = GF_SPREAD_ROWS;
+    for (int64_t r = ((first + spacing - 1) / spacing + threadIdx.x / 32) * spacing; r < first + rows;
+         r += THREADS / 32 * spacing) {
+        const float *a = q.row + r * q.ld, *b = k.row + (r / per + 1) % x.plan.cols * per * k.ld;
+        double s = 0.0;
+        for (int64_t d = threadIdx.x % 32; d < x.dim; d += 32) s += double(a[d]) * double(b[d]);
+        s = gf_warp_sum(s);
+        if (threadIdx.x % 32 == 0) t[0] += gf_pool_square(s, lambda), t[1] += 1.0;
+    }
+}
+
+/* Sums of a block's rows for the pool, as gf_cuda_control.moves. All threads of the block call it. */
+__device__ __forceinline__ void gf_sum_pool(const gf_cuda_step &x, int64_t from, double (&t)[2 * GF_POOL_FIELDS]) {
+    const int64_t own = x.plan.rows * x.plan.per_sample, r = from + threadIdx.x;
+    for (int i = 0; i < x.plan.sides; i++) {
+        const int64_t at = max(from, i * own), end = min(from + GF_SUM_THREADS, (i + 1) * own);
+        double *y = t + i * GF_POOL_FIELDS;
+        if (r >= at && r < end) {
+            y[0] = double(x.side[i].own.above[r - i * own]);
+            y[1] = double(gf_cuda_row_negatives(x, i, r - i * own));
+        }
+        if (at < end)
+            gf_pool_squares<GF_SUM_THREADS>(x, i, x.row0 * x.plan.per_sample + at - i * own, end - at,
+                                            double(x.control->shared[i].lambda), y + 2);
+    }
+}
+
+/* One thread. */
+__device__ __forceinline__ void gf_move_pool(const gf_cuda_step &x) {
+    gf_cuda_control *c = x.control;
+    double lambda = 0.0;
+    for (int i = 0; i < x.plan.sides; i++) {
+        const double *y = c->moves[i];
+        glofnd_anchor pool = c->shared[i];
+        gf_pool_move(&x.plan.learner, &pool, y[0], y[1], y[2] / y[3]);
+        lambda += double(x.plan.rows) * double(pool.lambda);
+        if (!gf_failed(c) && !(x.plan.want & GLOFND_WANT_NO_UPDATE)) gf_write_shared(x, i, pool);
+    }
+    if (x.plan.shared) c->sum.lambda = lambda;
+}
+
 /* Block `block` of `blocks`, of GF_SUM_THREADS rows each; the last one also ends the step. */
 __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned block, unsigned blocks) {
     const int64_t rows = x.plan.rows * x.plan.per_sample * x.plan.sides, r = int64_t(block) * GF_SUM_THREADS + threadIdx.x;
@@ -190,9 +244,21 @@ __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned bloc
     for (int f = 0; f < GF_ROW_FIELDS; f++) fields[f] = r < rows ? x.row_totals[f * rows + r] : 0.0;
     gf_block_sum<GF_ROW_FIELDS, GF_SUM_THREADS>(fields, x.partial + size_t(block) * GF_ROW_FIELDS);
     gf_cuda_control *c = x.control;
+    const bool pooled = x.plan.pooled && x.plan.updating;
+    constexpr int MOVES = 2 * GF_POOL_FIELDS;
+    static_assert(sizeof(gf_totals) >= (GF_ROW_FIELDS + MOVES) * sizeof(double), "room in `partial`");
+    double *const moves = x.partial + size_t(blocks) * GF_ROW_FIELDS;
+    if (pooled) {
+        double t[MOVES] = {};
+        gf_sum_pool(x, int64_t(block) * GF_SUM_THREADS, t);
+        gf_block_sum<MOVES, GF_SUM_THREADS>(t, moves + size_t(block) * MOVES);
+    }
     if (!gf_is_last_block(c, blocks)) return;
     gf_sum_blocks<GF_ROW_FIELDS, GF_SUM_THREADS>(x.partial, blocks, reinterpret_cast<double *>(&c->sum));
+    if (pooled) gf_sum_blocks<MOVES, GF_SUM_THREADS>(moves, blocks, &c->moves[0][0]);
+    __syncthreads();
     if (threadIdx.x) return;
+    if (pooled && !x.ranks) gf_move_pool(x);
     c->starts[0] = c->starts[1] = 0;
     c->seen = 0;
     c->lone_key = 0;
@@ -271,10 +337,6 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
 
 /* ----- one row ----- */
 
-__device__ __forceinline__ int64_t gf_cuda_row_negatives(const gf_cuda_step &x, int i, int64_t r) {
-    return gf_row_negatives(&x.plan, i, x.side[i].unpaired, r);
-}
-
 /* Numbers of a row, without its sums. */
 __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &x, int i, int64_t r) {
     const gf_cuda_rows &y = x.side[i].own;
@@ -317,7 +379,7 @@ __device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, 
                                                          int64_t above) {
     int64_t negatives = 0;
     for (int v = 0; v < x.plan.per_sample; v++) negatives += gf_cuda_row_negatives(x, i, a * x.plan.per_sample + v);
-    gf_lambda_update(&x.plan.learner, &row, double(above) / double(negatives));
+    gf_lambda_update(&x.plan.learner, &x.control->shared[i], &row, double(above), double(negatives));
     return row;
 }
 
@@ -338,7 +400,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
         const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
         const glofnd_anchor shared = gf_moved_shared(x, i);
         if (used) t.lambda = double(shared.lambda);
-        if (p.updating && a == 0 && writes) gf_write_shared(x, i, shared);
+        if (p.updating && a == 0 && writes && !p.pooled) gf_write_shared(x, i, shared); /* of the pool: gf_move_pool */
     }
     if (writes) gf_write_row(x, i, gf_state_place(&x, a), row);
 }
@@ -346,12 +408,13 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
 /* ----- a block's rows ----- */
 
 /* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept: pairs that the detector keeps;
- * `fresh`: state of the row's anchor, lambda moved, the rest as before. The two rows of an anchor are neighbours in a warp.
- * All threads call this. */
+ * `state`: of the row's anchor, lambda moved, but by SHRINKAGE, the rest as before. The two rows of an anchor are neighbours in a
+ * warp. All threads call this. */
 template <int THREADS>
 __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
-                                               const glofnd_anchor &fresh) {
+                                               const glofnd_anchor &state) {
     const gf_plan &p = x.plan;
+    glofnd_anchor fresh = state;
     const int64_t r = r0 + threadIdx.x;
     const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;
     gf_totals t = {};
@@ -359,6 +422,13 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     if (!p.masking) s.kept = static_cast<int32_t>(s.negatives);
     if (p.rescues) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
+    if (p.pooled && p.updating) {
+        const bool counted = p.flags & GF_GROUP || p.marked; /* by a pass of their own, which knows no groups */
+        int32_t above = counted ? x.side[i].own.above[r] : static_cast<int32_t>(gf_cuda_row_negatives(x, i, r) - t.detector_kept);
+        x.side[i].own.above[r] = above;
+        if (p.per_sample == 2) above += __shfl_xor_sync(3u << (threadIdx.x % 32 & ~1), above, 1);
+        if (!p.shared) fresh = gf_moved_anchor(x, i, r / p.per_sample, fresh, above);
+    }
     gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
     double log_u[2] = {end.log_u, 0.0};
     if (p.per_sample == 2) {

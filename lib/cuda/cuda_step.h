@@ -40,6 +40,7 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     glofnd_anchor *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
     const float *tau;     /* the temperature; NULL: that of the plan */
     const float *bias;    /* SIGMOID: the same */
+    int ranks;            /* the host adds up sums over ranks */
     float margin;         /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
 
@@ -57,6 +58,10 @@ cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, i
 cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream);
 /* Shared lambda: the quantiles of the own anchors of a side: control->quantile. */
 cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream);
+/* SHRINKAGE, ranks: a sum over the own rows of a side to control->quantile. part: pool_part there. */
+cudaError_t gf_cuda_pool_sum(const gf_cuda_step *x, int side, int part, double at, double scale, cudaStream_t stream);
+/* SHRINKAGE, ranks: the pool moves by control->moves. On one rank the end of the step does it. */
+cudaError_t gf_cuda_move_pool(const gf_cuda_step *x, cudaStream_t stream);
 /* Shared lambda: negatives above it: control->above. */
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);

@@ -161,13 +161,15 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
 
 static __device__ glofnd_anchor read_state(const gf_cuda_step &x, int side, int64_t place) {
     gf_record shared = {};
-    if (x.plan.learned && !x.plan.shared) shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
+    if (x.plan.learned && !x.plan.shared && !x.plan.pooled) shared = gf_read_shared(x, side); /* else: open_rows */
     return gf_read_row(x, side, place, shared);
 }
 
 static __device__ glofnd_anchor shared_row(const gf_cuda_step &x, int i) {
     const gf_record none = {}, shared = gf_read_shared(x, i);
-    return gf_record_decode(&shared, &none);
+    glofnd_anchor row = gf_record_decode(&shared, &none);
+    if (!x.plan.pooled) gf_lambda_open(&x.plan.learner, &row, &row);
+    return row;
 }
 
 /* Rows of the caller are not checked yet. `position` in the batch; cols: the shared row. */
@@ -179,12 +181,13 @@ static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t posit
 }
 
 static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_anchor &own) {
-    const glofnd_anchor row = x.plan.shared ? shared_row(x, i) : own;
-    return gf_row_starts(&x.plan, &row);
+    const glofnd_anchor row = x.plan.shared || x.plan.pooled ? shared_row(x, i) : own;
+    return x.plan.pooled ? gf_pool_starts(&row) : gf_row_starts(&x.plan, &row);
 }
 
-static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_anchor &row) {
+static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, glofnd_anchor row) {
     const gf_cuda_side &side = x.side[i];
+    if (x.plan.learned && !x.plan.shared && !x.plan.pooled) gf_lambda_open(&x.plan.learner, &row, &row);
     side.fresh[a] = row;
     if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
     if (x.bias && a == 0 && !(fabsf(*x.bias) <= 1000.0f)) x.control->bad_bias = 0;
@@ -214,6 +217,72 @@ static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
     return row.lambda;
 }
 
+/* ----- shrinkage: the pool of all anchors ----- */
+
+/* sum [2] over the own rows, of what pool_part says. All threads of the block call it; they share `sum`. */
+enum pool_part { POOL_VALUES, POOL_SQUARES, POOL_WEIGHTS };
+
+static __device__ void sum_pool(const gf_cuda_step &x, int i, pool_part part, double at, double scale, double *sum) {
+    const int64_t own = x.plan.rows * x.plan.per_sample;
+    const double each = gf_row_expects(&x.plan, i);
+    double t[2] = {0.0, 0.0};
+    if (part == POOL_SQUARES) gf_pool_squares<THREADS>(x, i, x.row0 * x.plan.per_sample, own, at, t);
+    else
+        for (int64_t r = threadIdx.x; r < own; r += THREADS) {
+            const double value = double(x.side[i].quantile[r]);
+            t[0] += part == POOL_VALUES ? gf_pool_round(value) : gf_pool_weight(value, at, scale, each);
+        }
+    __syncthreads();
+    gf_block_sum<2, THREADS>(t, sum);
+    __syncthreads();
+}
+
+/* The first threshold of the pool, by every block of `open` by itself: sums of rounded numbers are equal in all of them. As on the
+ * CPU (start_pool of method/step.c). */
+static __device__ glofnd_anchor start_pool(const gf_cuda_step &x, int i) {
+    __shared__ double sum[2];
+    const gf_learner &l = x.plan.learner;
+    const double rows = double(x.plan.all), expected = gf_row_expects(&x.plan, i) * rows;
+    glofnd_anchor pool = {};
+    double lo = -1.0, hi = 1.0;
+    sum_pool(x, i, POOL_VALUES, 0.0, 0.0, sum);
+    sum_pool(x, i, POOL_SQUARES, sum[0] / rows, 0.0, sum);
+    pool.m = float(sum[0] / sum[1]);
+    for (int k = 0; k < GF_POOL_HALVINGS; k++) {
+        sum_pool(x, i, POOL_WEIGHTS, 0.5 * (lo + hi), gf_pool_scale(&l, &pool), sum);
+        gf_pool_halve(&lo, &hi, sum[0], expected);
+    }
+    gf_pool_start(&l, &pool, 0.5 * (lo + hi), expected);
+    return pool;
+}
+
+/* One sum for the host, which adds those of the other ranks. */
+static __global__ void __launch_bounds__(THREADS)
+    pool_sum(const gf_cuda_step x, const int i, const pool_part part, const double at, const double scale) {
+    sum_pool(x, i, part, at, scale, x.control->quantile[i]);
+}
+
+cudaError_t gf_cuda_pool_sum(const gf_cuda_step *x, int side, int part, double at, double scale, cudaStream_t stream) {
+    pool_sum<<<1, THREADS, 0, stream>>>(*x, side, static_cast<pool_part>(part), at, scale);
+    return cudaGetLastError();
+}
+
+/* The pool of this step. All threads of the block call it. Where it starts and ranks do so together, the host has made it. */
+static __device__ glofnd_anchor open_pool(const gf_cuda_step &x, int i) {
+    glofnd_anchor pool = {};
+    if (!x.plan.learned || !x.plan.pooled) return pool;
+    if (!x.control->starts[i]) return shared_row(x, i);
+    return x.ranks ? x.control->pool[i] : start_pool(x, i);
+}
+
+static __device__ float open_pooled(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &pool, glofnd_anchor row) {
+    if (a == 0) x.control->shared[i] = pool, x.control->shared_open[i] = 0;
+    if (x.plan.shared) return pool.lambda;
+    gf_lambda_open(&x.plan.learner, &pool, &row);
+    x.side[i].open[a] = 0, x.side[i].fresh[a] = row;
+    return row.lambda;
+}
+
 static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_anchor row) {
     const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
     const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
@@ -223,10 +292,13 @@ static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glo
 }
 
 /* lo: the deciding threshold, unless lambda moves; mid: the old lambda. */
-static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &row) {
+static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &pool, const glofnd_anchor &row) {
     const gf_cuda_side &side = x.side[i];
     float lambda = INFINITY;
-    if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
+    if (x.plan.learned)
+        lambda = gf_lambda_threshold(x.plan.pooled   ? open_pooled(x, i, a, pool, row)
+                                     : x.plan.shared ? open_shared(x, i, a)
+                                                     : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
         float theta = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
@@ -249,6 +321,8 @@ static __device__ void spread(const gf_cuda_step &x, int i, int64_t j) {
 /* The record is loaded before the id is looked up, so that the latencies overlap. */
 static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64_t j) {
     const int64_t a = j - x.row0;
+    glofnd_anchor pool = {};
+    if (what & GF_CUDA_OPEN) pool = open_pool(x, i);
     if (j >= x.plan.cols) return;
     const bool own = a >= 0 && a < x.plan.rows, gathers = what & GF_CUDA_GATHER;
     const int64_t id = gathers ? x.id[j] : 0;
@@ -259,7 +333,7 @@ static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64
     if (gathers && own && x.state) check_lent(x, i, j, gf_state_place(&x, a));
     if (gathers && a == 0 && x.state) check_lent(x, i, x.plan.cols, x.store.n);
     if (gathers && own) gather(x, i, a, id, row);
-    if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, row);
+    if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, pool, row);
 }
 
 static __global__ void __launch_bounds__(THREADS) open(const gf_cuda_step x, const int what) {

@@ -231,7 +231,8 @@ static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_const
     float *s = reinterpret_cast<float *>(shared);
     own_row y = begin(d.step, i, r0, rows, sm);
     How::scores(a, shared + ROWS * sizeof(float) * ld, r0, s, ld);
-    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide_small(d.step, i, r0, rows, s, cols, ld, sm, y);
+    if (p.learned && p.updating && !p.pooled && p.o.learner != GLOFND_LEARN_RING)
+        decide_small(d.step, i, r0, rows, s, cols, ld, sm, y);
     for (int r = threadIdx.x / 32; r < rows; r += WARPS) sum_row<How>(a, flags, r0, r, s + r * ld, cols, sm);
     __syncthreads();
     gf_summed_row own = {};

@@ -92,6 +92,13 @@ cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
+static __global__ void move_pool(const gf_cuda_step x) { gf_move_pool(x); }
+
+cudaError_t gf_cuda_move_pool(const gf_cuda_step *x, cudaStream_t stream) {
+    move_pool<<<1, 1, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
 /* Per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
 static __device__ void add_quality(const gf_cuda_step &x, int i, int64_t a, double (&t)[FIELDS]) {
     int64_t same = 0, hits = 0, flagged = 0;

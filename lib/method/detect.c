@@ -154,34 +154,81 @@ static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
     return count;
 }
 
+/* SHRINKAGE: mean (S - lambda)^2 of all negatives. */
+static double mean_square(const glofnd_sims *q, double lambda) {
+    double sum = 0.0, n = 0.0;
+    for (int v = 0; v < q->views; v++)
+        for (int64_t r = 0; r < q->rows; r++)
+            for (int64_t c = 0; c < q->cols; c++) {
+                if (!is_negative(q, r, c)) continue;
+                sum += gf_pool_square((double)q->sim[(v * q->rows + r) * q->cols + c], lambda);
+                n += 1.0;
+            }
+    return sum / n;
+}
+
+/* The shared row. SHRINKAGE: if it has not started, from about the (1-alpha) quantile of all similarities, by halving the interval
+ * that it lies in. */
+static glofnd_anchor open_pool(const glofnd_store *s, const buffers *x) {
+    const glofnd_sims *q = &x->q;
+    const gf_learner *l = &x->plan.learner;
+    glofnd_anchor pool = gf_store_shared_get(s, q->side);
+    if (!x->plan.pooled || !x->plan.updating || !gf_pool_starts(&pool)) return pool;
+    double lo = -1.0, hi = 1.0, value = 0.0, n = 0.0;
+    for (int k = 0; k < GF_POOL_HALVINGS; k++) {
+        double count = n = 0.0;
+        value = 0.5 * (lo + hi);
+        for (int64_t r = 0; r < q->rows; r++) count += above(q, r, (float)value, &n);
+        if (count >= fmax(1.0, l->alpha * n)) lo = value;
+        else hi = value;
+    }
+    pool.m = (float)mean_square(q, value);
+    gf_pool_start(l, &pool, value, l->alpha * n);
+    return pool;
+}
+
+/* The state of anchor r as the learner of this step takes it. */
+static glofnd_anchor open_anchor(const glofnd_store *s, const buffers *x, const glofnd_anchor *pool, int64_t r) {
+    glofnd_anchor row;
+    gf_store_gather(s, x->q.side, &x->place[r], 1, !x->plan.pooled, &row);
+    gf_lambda_open(&x->plan.learner, pool, &row);
+    return row;
+}
+
 static void update_shared(glofnd_store *s, const buffers *x, const gf_learner *l) {
     const glofnd_sims *q = &x->q;
-    glofnd_anchor row = gf_store_shared_get(s, q->side);
+    glofnd_anchor row = open_pool(s, x);
     double sum = 0.0, n = 0.0;
     if (gf_row_starts(&x->plan, &row)) {
         for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(x, r);
         gf_lambda_start(&row, sum / (double)q->rows);
     } else {
         for (int64_t r = 0; r < q->rows; r++) sum += above(q, r, row.lambda, &n);
-        gf_lambda_update(l, &row, sum / n);
+        if (x->plan.pooled) gf_pool_move(l, &row, sum, n, mean_square(q, (double)row.lambda));
+        else gf_lambda_update(l, NULL, &row, sum, n);
     }
     gf_store_shared_put(s, q->side, &row);
 }
 
 static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *l) {
     const glofnd_sims *q = &x->q;
+    glofnd_anchor pool = open_pool(s, x);
+    double all = 0.0, pairs = 0.0;
     for (int64_t r = 0; r < q->rows; r++) {
-        glofnd_anchor row;
-        gf_store_gather(s, q->side, &x->place[r], 1, 1, &row);
+        glofnd_anchor row = open_anchor(s, x, &pool, r);
         if (gf_row_starts(&x->plan, &row)) {
             gf_lambda_start(&row, row_quantile(x, r));
         } else {
             double n = 0.0;
             const double count = above(q, r, row.lambda, &n);
-            gf_lambda_update(l, &row, count / n);
+            gf_lambda_update(l, &pool, &row, count, n);
+            all += count, pairs += n;
         }
         gf_store_scatter(s, q->side, &x->place[r], 1, &row);
     }
+    if (!x->plan.pooled) return;
+    gf_pool_move(l, &pool, all, pairs, mean_square(q, (double)pool.lambda));
+    gf_store_shared_put(s, q->side, &pool);
 }
 
 static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, buffers *x) {
@@ -212,7 +259,6 @@ glofnd_status glofnd_detect_update(glofnd_ctx *c, glofnd_store *s, const glofnd_
 static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r) {
     const glofnd_sims *q = &x->q;
     const double alpha = x->plan.o.alpha;
-    glofnd_anchor row;
     if (!x->plan.thresholds) return INFINITY;
     if (x->plan.topk && x->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) return (float)x->plan.o.fnc_threshold;
     if (!x->plan.learned) {
@@ -220,7 +266,7 @@ static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r
         return x->plan.topk ? gf_kth_largest(x->values, n, gf_top_count(n, alpha)) : gf_quantile(x->values, n, alpha);
     }
     if (x->plan.shared) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
-    gf_store_gather(s, q->side, &x->place[r], 1, 1, &row);
+    const glofnd_anchor pool = gf_store_shared_get(s, q->side), row = open_anchor(s, x, &pool, r);
     return gf_lambda_threshold(row.lambda);
 }
 

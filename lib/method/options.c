@@ -19,7 +19,7 @@ static const char *const detectors[] = {"none",       "glofnd",   "single",
                                         "components", "positive", "positive-relative",
                                         "mutual",     NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
-static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
+static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", "shrinkage", "auto", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
 static const char *const fnc_aggregates[] = {"mean", "max", NULL};
@@ -61,7 +61,8 @@ static const gf_option rows[] = {
            "once"),
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
-    NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
+    NAME(learner, learners, "adam", "threshold",
+         "update rule of lambda; auto: adam with compat official or if an option of adam is set, else shrinkage"),
     NAME(lambda_init, lambda_inits, "auto", "threshold",
          "lambda starts at the quantile of its first batch, or at 1; auto: one with compat official, else quantile"),
     EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
@@ -136,6 +137,9 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
          "ring_rows: too few to find the top alpha of them; expected 1/alpha or more"},
         {ring && shares,
          "learner: ring learns a threshold per anchor, but detector single and lambda_warmup share one; change one of them"},
+        {o->learner == GLOFND_LEARN_SHRINKAGE && (official || o->lambda_init == GLOFND_INIT_ONE),
+         "learner: shrinkage starts at the quantile of its first batch, which neither compat official nor lambda_init one does; "
+         "set learner to adam or auto"},
         {o->lambda_decay > 0.0 && shares,
          "lambda_decay: it counts the visits of an anchor, but detector single and lambda_warmup share one lambda; set it to 0"},
         {official && gf_starts_at_quantile(o) && o->lambda_warmup > 0,

@@ -19,7 +19,8 @@
  * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
  * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
  * below the window and lists what is inside; after the update the list joins the sums. If a list overflows or a bound was too
- * tight, the pass is repeated with the new lambda known ("repeats").
+ * tight, the pass is repeated with the new lambda known ("repeats"). The learner shrinkage masks with the old lambda, and has no
+ * windows.
  */
 #include "method/step.h"
 
@@ -46,6 +47,7 @@ static glofnd_status open_thresholds(gf_step *step);
 static glofnd_status mark_pairs(gf_step *step);
 static void sum_kept(gf_step *step);
 static glofnd_status update_lambda(gf_step *step);
+static glofnd_status move_pooled(gf_step *step);
 static void rescue_rows(gf_step *step);
 static glofnd_status row_losses(gf_step *step, gf_link *links);
 static void commit(gf_step *step);
@@ -279,7 +281,8 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)spec.bank_dim);
     const int shares =
-        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (gf_learns_thresholds(o) && o->lambda_warmup > 0));
+        plan.pooled ||
+        (o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (gf_learns_thresholds(o) && o->lambda_warmup > 0)));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
@@ -335,6 +338,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.marked = (p.bank && p.thresholds) || p.mutual;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
+    p.o.learner = gf_learner_rule(o);
+    p.pooled = p.learned && p.learner.shrinks;
     /* what the passes have to do for it */
     if (p.thresholds || p.groups) p.flags |= GF_COUNT;
     if (p.masking) p.flags |= GF_MASK;
@@ -628,7 +633,8 @@ static glofnd_status losses_of_rows(gf_step *step, gf_link *links) {
     TRY(open_thresholds(step));
     if (step->plan.marked) TRY(mark_pairs(step));
     sum_kept(step);
-    if (step->plan.learned && step->plan.updating && !step->plan.marked) TRY(update_lambda(step));
+    if (step->plan.learned && step->plan.updating && !step->plan.marked)
+        TRY(step->plan.pooled ? move_pooled(step) : update_lambda(step));
     rescue_rows(step);
     TRY(row_losses(step, links));
     if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
@@ -749,10 +755,11 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         /* While all share one lambda it is not copied to anchors yet. */
-        gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared, side->state);
+        gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared && !p->pooled, side->state);
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
         side->limits.bias = (float)p->bias;
+        if (!p->pooled) gf_lambda_open(&p->learner, NULL, &step->shared_row[i]);
         for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
     }
     return GLOFND_OK;
@@ -877,6 +884,7 @@ static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     gf_quantile_place(p->negatives[i], p->copies, p->o.alpha, &s.best, &s.fraction);
+    if (keep && p->pooled) gf_pool_place(p, i, &s.best, &s.fraction);
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
     if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;
@@ -931,6 +939,45 @@ static int64_t row_negatives(const gf_step *step, int i, int64_t r) {
     return gf_row_negatives(&step->plan, i, step->ws->side[i].unpaired, r);
 }
 
+/* sum[0], sum[1] = the sum and number of (S - lambda)^2 over some of the own rows: each with the first row of the sample that comes
+ * next in the batch. */
+static void pool_squares(const gf_step *step, int i, double lambda, double *sum) {
+    const gf_plan *p = &step->plan;
+    const gf_embed *q = step->ws->side[i].judged, *k = step->ws->side[p->sides - 1 - i].judged;
+    const int64_t first = step->batch->row0 * p->per_sample, spacing = GF_SPREAD_ROWS;
+    sum[0] = sum[1] = 0.0;
+    for (int64_t r = (first + spacing - 1) / spacing * spacing; r < first + p->own; r += spacing) {
+        const float *x = q->row + r * q->ld, *y = k->row + (r / p->per_sample + 1) % p->cols * p->per_sample * k->ld;
+        double s = 0.0;
+        for (int64_t j = 0; j < p->dim; j++) s += (double)x[j] * (double)y[j];
+        sum[0] += gf_pool_square(s, lambda), sum[1] += 1.0;
+    }
+}
+
+/* SHRINKAGE: the first threshold of the pool, from the quantiles of all rows. */
+static glofnd_status start_pool(gf_step *step, int i) {
+    const gf_plan *p = &step->plan;
+    const float *row = step->ws->side[i].quantile;
+    const double each = gf_row_expects(p, i), expected = each * (double)p->all;
+    glofnd_anchor *pool = &step->shared_row[i];
+    double lo = -1.0, hi = 1.0, sum = 0.0, squares[2];
+    batch_quantiles(step, i, 1);
+    for (int64_t r = 0; r < p->own; r++) sum += gf_pool_round((double)row[r]);
+    TRY(gf_step_sum_ranks(step, &sum, 1));
+    pool_squares(step, i, sum / (double)p->all, squares);
+    TRY(gf_step_sum_ranks(step, squares, 2));
+    pool->m = (float)(squares[0] / squares[1]);
+    const double scale = gf_pool_scale(&p->learner, pool);
+    for (int k = 0; k < GF_POOL_HALVINGS; k++) {
+        double weights = 0.0;
+        for (int64_t r = 0; r < p->own; r++) weights += gf_pool_weight((double)row[r], 0.5 * (lo + hi), scale, each);
+        TRY(gf_step_sum_ranks(step, &weights, 1));
+        gf_pool_halve(&lo, &hi, weights, expected);
+    }
+    gf_pool_start(&p->learner, pool, 0.5 * (lo + hi), expected);
+    return GLOFND_OK;
+}
+
 static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
     const int per_sample = step->plan.per_sample;
     double sum = 0.0;
@@ -956,7 +1003,11 @@ static glofnd_status open_thresholds(gf_step *step) {
         }
         /* The windows of learned ones: of every anchor, or of the one lambda for all. */
         gf_window shared = {0};
-        if (p->shared) {
+        if (p->pooled) {
+            if (p->updating && gf_pool_starts(&step->shared_row[i])) TRY(start_pool(step, i));
+            const float lambda = step->shared_row[i].lambda;
+            shared = gf_window_at(lambda, lambda, lambda, 0);
+        } else if (p->shared) {
             double sum[2] = {0.0, (double)p->rows};
             if (p->updating && gf_row_starts(p, &step->shared_row[i])) {
                 batch_quantiles(step, i, 1);
@@ -975,6 +1026,7 @@ static glofnd_status open_thresholds(gf_step *step) {
         for (int64_t a = 0; a < p->rows; a++) {
             gf_window w = shared;
             if (!p->shared) {
+                gf_lambda_open(&p->learner, &step->shared_row[i], &side->fresh_state[a]);
                 w = gf_window_of_anchor(p, &side->fresh_state[a], ring_ready, anchor_quantile(step, i, a));
                 side->open[a] = (uint8_t)w.open;
             }
@@ -987,6 +1039,45 @@ static glofnd_status open_thresholds(gf_step *step) {
 
 /* ----- lambda moves ----- */
 
+/* Negatives of anchor a, over all its copies, above lambda; and all of them. With groups and marks the passes count those above,
+ * else the others: those kept and those listed below mid. */
+static double above_lambda(const gf_step *step, int i, int64_t a, double *negatives) {
+    const gf_plan *p = &step->plan;
+    const gf_sum_out *sums = &step->ws->side[i].sums;
+    const int counted = p->flags & GF_GROUP || p->marked;
+    double above = 0.0;
+    *negatives = 0.0;
+    for (int64_t c = a; c >= 0; c = next_copy(step, c))
+        for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
+            const int64_t n = row_negatives(step, i, r);
+            above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
+            *negatives += (double)n;
+        }
+    return above;
+}
+
+/* SHRINKAGE: a step of every anchor's lambda and of the pool's. The flags of this step stay. */
+static glofnd_status move_pooled(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    for (int i = 0; i < p->anchored; i++) {
+        gf_side *side = &step->ws->side[i];
+        glofnd_anchor *pool = &step->shared_row[i];
+        double all[4] = {0.0};
+        for (int64_t a = 0; a < p->rows; a++) {
+            double negatives;
+            if (first_copy(step, a) != a) continue;
+            const double above = above_lambda(step, i, a, &negatives);
+            all[0] += above, all[1] += negatives;
+            if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above, negatives);
+        }
+        share_state(step, i);
+        pool_squares(step, i, (double)pool->lambda, &all[2]);
+        TRY(gf_step_sum_ranks(step, all, 4));
+        gf_pool_move(&p->learner, pool, all[0], all[1], all[2] / all[3]);
+    }
+    return GLOFND_OK;
+}
+
 /* One learner step of every lambda that is open, by the share of negatives above it; then lo = mid = hi is the new lambda.
  * *complete: it lies in the window of every row, and the lists of the windows are whole. */
 static glofnd_status move_lambdas(gf_step *step, int *complete) {
@@ -995,23 +1086,17 @@ static glofnd_status move_lambdas(gf_step *step, int *complete) {
     for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
         const gf_sum_out *sums = &side->sums;
-        const int counted = p->flags & GF_GROUP || p->marked; /* else the others are counted: those kept and listed below mid */
         double all[2] = {0.0, 0.0};
         for (int64_t a = 0; a < p->rows; a++) {
-            double above = 0.0, negatives = 0.0;
+            double negatives;
             if (first_copy(step, a) != a) continue;
-            for (int64_t c = a; c >= 0; c = next_copy(step, c))
-                for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
-                    const int64_t n = row_negatives(step, i, r);
-                    above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
-                    negatives += (double)n;
-                }
+            const double above = above_lambda(step, i, a, &negatives);
             all[0] += above, all[1] += negatives;
-            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, &side->fresh_state[a], above / negatives);
+            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, NULL, &side->fresh_state[a], above, negatives);
         }
         if (p->shared && step->shared_moves[i]) {
             TRY(gf_step_sum_ranks(step, all, 2));
-            gf_lambda_update(&p->learner, &step->shared_row[i], all[0] / all[1]);
+            gf_lambda_update(&p->learner, NULL, &step->shared_row[i], all[0], all[1]);
         }
         share_state(step, i);
         gf_sum_in *x = &side->limits;
@@ -1065,7 +1150,7 @@ static glofnd_status mark_pairs(gf_step *step) {
             const gf_sum_pass pass = own_sums(step, i, judged_pairs(step, i));
             step->ops->count(&pass);
         }
-        TRY(move_lambdas(step, &complete));
+        TRY(step->plan.pooled ? move_pooled(step) : move_lambdas(step, &complete));
     }
     if (step->plan.mutual) TRY(gather_thresholds(step));
     for (int i = 0; i < step->plan.sides; i++) {
@@ -1318,7 +1403,7 @@ static void commit(gf_step *step) {
     const gf_side *side = step->ws->side;
     for (int i = 0; i < p->anchored; i++) {
         gf_store_scatter(step->store, i, step->slot, p->rows, side[i].fresh_state);
-        if (p->shared && p->updating) gf_store_shared_put(step->store, i, &step->shared_row[i]);
+        if ((p->shared || p->pooled) && p->updating) gf_store_shared_put(step->store, i, &step->shared_row[i]);
     }
     if (p->bank) gf_averages_commit(step);
     if (step->ws->shape.ring == 0) return;

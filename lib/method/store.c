@@ -434,7 +434,7 @@ static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const
     const struct {
         const char *name;
         float value, min;
-    } field[] = {{"lambda", r->lambda, -1}, {"m", r->m, -INFINITY},         {"v", r->v, 0},
+    } field[] = {{"lambda", r->lambda, -1}, {"m", r->m, -INFINITY},         {"v", r->v, -INFINITY},
                  {"tau", r->tau, 0},        {"tau_m", r->tau_m, -INFINITY}, {"tau_v", r->tau_v, 0}};
     if (gf_row_fault(r) == 0) return GLOFND_OK;
     const int bad_u = isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0);

@@ -21,7 +21,7 @@ class Options(TypedDict, total=False):
     compat: Literal["paper", "official"]
     repeats: bool
     normalize: bool
-    learner: Literal["adam", "sgd", "adam-official", "ring"]
+    learner: Literal["adam", "sgd", "adam-official", "ring", "shrinkage", "auto"]
     lambda_init: LambdaInit
     update_epoch: int
     mask_epoch: int

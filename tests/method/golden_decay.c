@@ -26,7 +26,7 @@ TEST(steps_shrink_as_written) {
         for (int t = 0; t < DECAY_VISITS; t++) {
             float least, most;
             gf_lambda_range(&l, &row, &least, &most);
-            gf_lambda_update(&l, &row, decay_share[t]);
+            gf_lambda_update(&l, NULL, &row, decay_share[t], 1.0);
             if (fabs((double)row.lambda - (double)c->lambda[t]) > 2e-7)
                 fail_msg("case %zu, visit %d: lambda %.9g, expected %.9g", k, t + 1, (double)row.lambda, (double)c->lambda[t]);
             assert_true(row.lambda >= least && row.lambda <= most);

@@ -32,6 +32,9 @@ static const variant VARIANT[] = {
     {"adam-official", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM_OFFICIAL, 0, 0},
     {"ring", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_RING, 0, 0},
     {"single", GLOFND_DETECT_SINGLE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"shrinkage", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_SHRINKAGE, 0, 0},
+    {"shrinkage single", GLOFND_DETECT_SINGLE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_SHRINKAGE, 0, 0},
+    {"shrinkage+groups", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_SHRINKAGE, 1, 0},
     {"fnc-quantile", GLOFND_DETECT_FNC, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
     {"fnc-topk", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, GLOFND_LEARN_ADAM, 0, 1},
     {"oracle", GLOFND_DETECT_ORACLE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
@@ -52,6 +55,7 @@ static scene make_variant(int loss, int v, int64_t batch) {
     s.o.detector = VARIANT[v].detector;
     s.o.fnc_rule = VARIANT[v].rule;
     s.o.learner = VARIANT[v].learner;
+    if (s.o.learner == GLOFND_LEARN_SHRINKAGE) s.o.lambda_init = GLOFND_INIT_AUTO;
     s.o.lambda_decay = VARIANT[v].learner == GLOFND_LEARN_SGD ? 1.5 : 0.0;
     s.o.ring_rows = 4 * batch;
     s.with_groups = VARIANT[v].groups;
@@ -143,10 +147,11 @@ TEST(threads_give_the_same_bits) {
 TEST(contexts_carry_nothing_over) {
     glofnd_ctx *used = NULL;
     for (int k = 0; k < 60; k++) {
-        scene s = make_variant(k * 5 % 6, k * 7 % VARIANTS, 5 + k * 37 % 90);
+        scene s = make_variant(k * 5 % 6, k * 3 % VARIANTS, 5 + k * 37 % 90);
         s.dim = 1 + k * 29 % 60;
         s.lambda0 = 0.5;
-        s.o.compat = s.o.fnc_rule == GLOFND_FNC_TOPK ? GLOFND_COMPAT_PAPER : (glofnd_compat)(k % 2);
+        const int paper = s.o.fnc_rule == GLOFND_FNC_TOPK || s.o.learner == GLOFND_LEARN_SHRINKAGE;
+        s.o.compat = paper ? GLOFND_COMPAT_PAPER : (glofnd_compat)(k % 2);
         s.o.update_epoch = s.o.mask_epoch = 0;
         runner fresh = runner_make(&s), again = runner_make(&s);
         if (!used) expect_ok(used, glofnd_ctx_create(&s.o, &used, NULL, 0));
@@ -198,6 +203,7 @@ TEST(official_ranks_follow_the_authors) {
     for (int k = 0; k < 4; k++) {
         for (int v = 0; v < VARIANTS; v++) {
             if (VARIANT[v].rule == GLOFND_FNC_TOPK) continue; /* nor do they take a top k */
+            if (VARIANT[v].learner == GLOFND_LEARN_SHRINKAGE) continue;
             scene s = make_variant(losses[k], v, 20);
             s.o.compat = GLOFND_COMPAT_OFFICIAL;
             if (s.o.action == GLOFND_ACTION_ATTRACT) s.o.action = GLOFND_ACTION_DROP; /* the authors do not attract */

@@ -101,6 +101,40 @@ TEST(start_epochs_agree) {
     check_all("never", never);
 }
 
+/* ---- shrinkage ---- */
+
+static void check_shrinkage(const char *name, tweak change) {
+    for (int task = 0; task < TASKS; task++) {
+        scene s = learner_scene(name, task, GLOFND_LEARN_SHRINKAGE, GLOFND_COMPAT_PAPER);
+        s.o.lambda_init = GLOFND_INIT_AUTO;
+        change(&s);
+        check_scene_against_reference(&s);
+    }
+}
+
+static void rare(scene *s) { s->o.alpha = 0.004; }  /* less than one pair per row */
+static void rarest(scene *s) { s->o.alpha = 1e-5; } /* less than one pair in the batch */
+static void half(scene *s) { s->o.alpha = 0.5; }
+static void by_averages(scene *s) { s->o.similarity = GLOFND_SIMILARITY_BANK; }
+static void grouped(scene *s) { s->with_groups = 1; }
+static void single_rare(scene *s) { single(s), rare(s); }
+
+TEST(shrinkage_agrees) {
+    check_shrinkage("shrinkage", plain);
+    check_shrinkage("shrinkage, few pairs", rare);
+    check_shrinkage("shrinkage, no pair", rarest);
+    check_shrinkage("shrinkage, half of all", half);
+    check_shrinkage("shrinkage, many anchors", from_quantile);
+    check_shrinkage("shrinkage, single", single);
+    check_shrinkage("shrinkage, single, few pairs", single_rare);
+    check_shrinkage("shrinkage, warm-up", warmed_up);
+    check_shrinkage("shrinkage, warm-up, late mask", warmed_up_late_mask);
+    check_shrinkage("shrinkage, early", early);
+    check_shrinkage("shrinkage, never", never);
+    check_shrinkage("shrinkage, averages", by_averages);
+    check_shrinkage("shrinkage, groups", grouped);
+}
+
 /* ---- rows out and in again, as when ranks exchange them: nothing may change, also while lambda is shared ---- */
 
 static void round_trip(const scene *s, runner *w) {
@@ -296,6 +330,7 @@ TEST(lambda_reaches_the_kth_largest) {
 
 /* Shares around alpha, and a start far from it: lambda stays above what is foreseen, which is not below all that is possible. */
 static void check_foreseen(gf_learner l, unsigned seed) {
+    const double n = 500.0;
     const gf_foresight f = gf_foresight_of(&l);
     glofnd_anchor row = {.lambda = 0.9f, .clock = (uint32_t)l.init_visits};
     rng g = {seed};
@@ -304,7 +339,8 @@ static void check_foreseen(gf_learner l, unsigned seed) {
         const double share = step < 30 ? 0.0 : fmax(0.0, l.alpha * (1.0 + 0.3 * rng_normal(&g)));
         float least, most;
         gf_lambda_range(&l, &row, &least, &most);
-        gf_lambda_update(&l, &row, share);
+        gf_lambda_update(&l, NULL, &row, share * n, n);
+        if (row.lambda > most) fail_msg("step %d: %.9g, at most %.9g", step, (double)row.lambda, (double)most);
         if (row.lambda < bound || bound < least - 0.002f * (before - least) - 3e-5f)
             fail_msg("step %d: %.9g to %.9g, foreseen %.9g", step, (double)before, (double)row.lambda, (double)bound);
         row.lambda = fmaxf(row.lambda, -0.5f);

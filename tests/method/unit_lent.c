@@ -133,8 +133,10 @@ static scene learning(int loss, glofnd_detector detector, int warmup) {
 TEST(steps_have_the_bits_of_a_store) {
     for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR_VIEWS; loss++) {
         scene s[] = {learning(loss, GLOFND_DETECT_GLOFND, 0), learning(loss, GLOFND_DETECT_GLOFND, 2),
-                     learning(loss, GLOFND_DETECT_SINGLE, 0), learning(loss, GLOFND_DETECT_NONE, 0)};
+                     learning(loss, GLOFND_DETECT_SINGLE, 0), learning(loss, GLOFND_DETECT_NONE, 0),
+                     learning(loss, GLOFND_DETECT_GLOFND, 0)};
         s[0].o.lambda_init = GLOFND_INIT_QUANTILE;
+        s[4].o.learner = GLOFND_LEARN_SHRINKAGE, s[4].o.lambda_init = GLOFND_INIT_AUTO;
         for (size_t k = 0; k < sizeof s / sizeof *s; k++) check_scene(&s[k]);
     }
 }
@@ -144,7 +146,7 @@ TEST(steps_have_the_bits_of_a_store) {
 static const glofnd_anchor BAD[] = {
     {.lambda = NAN, .clock = 1},
     {.lambda = 0.5f, .m = INFINITY, .clock = 1},
-    {.lambda = 0.5f, .v = -1, .clock = 1},
+    {.lambda = 0.5f, .v = -INFINITY, .clock = 1},
     {.lambda = 0.5f, .log_u = NAN, .clock = 1},
     {.lambda = 0.5f, .log_u = INFINITY, .clock = 1},
     {.lambda = 1.5f, .clock = 1},

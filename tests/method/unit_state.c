@@ -18,6 +18,7 @@ static scene learner_scene(int loss, glofnd_detector detector, glofnd_learner le
     scene s = scene_make(name, loss);
     s.o.detector = detector;
     s.o.learner = learner;
+    if (learner == GLOFND_LEARN_SHRINKAGE) s.o.lambda_init = GLOFND_INIT_AUTO;
     s.o.lambda_warmup = warmup;
     s.o.ring_rows = 60; /* not a multiple of the batch: it wraps inside one */
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
@@ -39,6 +40,9 @@ static void for_each_learner(fixture *f, void (*check)(fixture *f, scene *s)) {
                      learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0),
                      with_bank(learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 0)),
                      with_bank(learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0)),
+                     learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_SHRINKAGE, 0),
+                     learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_SHRINKAGE, 2),
+                     with_bank(learner_scene(loss, GLOFND_DETECT_SINGLE, GLOFND_LEARN_SHRINKAGE, 0)),
                      learner_scene(loss, GLOFND_DETECT_NONE, GLOFND_LEARN_ADAM, 0)};
         for (size_t k = 0; k < sizeof s / sizeof *s; k++) check(f, &s[k]);
     }

@@ -274,7 +274,7 @@ TEST_WITH(test_put_refuses, fixture_open, fixture_close) {
                {{0, 0, 0, 0, 1, 1, 0, inf, 1}, GLOFND_E_NUMERIC, "tau_v"},
                {{1.0001f, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, "lambda"},
                {{-2, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, "lambda"},
-               {{0, 0, -1, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, ".v"},
+               {{0, 0, -inf, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, ".v"},
                {{0, 0, 0, 0, 1, -1, 0, 0, 1}, GLOFND_E_ARGUMENT, "tau"}};
     const int64_t id[3] = {1, 3, 5};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

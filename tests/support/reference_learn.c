@@ -118,6 +118,96 @@ void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r) {
     }
 }
 
+/* ---- shrinkage: counts against the threshold of all anchors (formulas/lambda.h), in other words and without rounding ---- */
+
+static double scale_of(const glofnd_options *o, const glofnd_anchor *pool) {
+    return sqrt(fmax(pool->m, 1e-12)) / log(exp(1) / o->alpha);
+}
+
+/* Of every 16th row of the side, with the first row of the sample that comes next: mean (S - lambda)^2. */
+static double mean_square(const ref_step *r, int side, double lambda) {
+    double sum = 0, n = 0;
+    for (int64_t k = 0; k < (r->two_views ? r->rows : r->batch); k += 16) {
+        const int64_t row = r->two_views ? k : 2 * k + side, next = (row / 2 + 1) % r->batch;
+        const double d = r->judged[row * r->cols + 2 * next + (r->two_views ? 0 : 1 - side)] - lambda;
+        sum += d * d, n++;
+    }
+    return sum / n;
+}
+
+static double weights(const glofnd_options *o, const ref_step *r, row_set rows, double h, double each, double lambda) {
+    double sum = 0;
+    for (int64_t row = 0; row < r->rows; row++) {
+        if (!is_in(&rows, row)) continue;
+        if (each >= 1) sum += each * exp(fmin((ref_quantile(r, row, o->alpha) - lambda) / h, 10));
+        else if (ref_kth_negative(r, row, 1) > lambda) sum += exp(fmin((ref_kth_negative(r, row, 1) - lambda) / h, 10));
+    }
+    return sum;
+}
+
+static int64_t most_negatives(const ref_step *r, row_set rows) {
+    int64_t most = 0;
+    for (int64_t row = 0; row < r->rows; row++)
+        if (is_in(&rows, row) && ref_negatives(r, row) > most) most = ref_negatives(r, row);
+    return most;
+}
+
+static void start_pool(const glofnd_options *o, const ref_step *r, int side, glofnd_anchor *pool) {
+    const row_set rows = rows_of_side(r, side);
+    const double each = o->alpha * (double)(most_negatives(r, rows) / r->copies),
+                 count = (double)(r->two_views ? r->rows : r->batch);
+    const double expected = each * count;
+    double mean = 0, lo = -1, hi = 1;
+    for (int64_t row = 0; row < r->rows; row++)
+        if (is_in(&rows, row)) mean += (each >= 1 ? ref_quantile(r, row, o->alpha) : ref_kth_negative(r, row, 1)) / count;
+    pool->m = (float)mean_square(r, side, mean);
+    for (int k = 0; k < 40; k++) {
+        const double middle = (lo + hi) / 2;
+        if (weights(o, r, rows, scale_of(o, pool), each, middle) >= fmax(1, expected)) lo = middle;
+        else hi = middle;
+    }
+    pool->lambda = (float)clamp(lo - fmin(0, scale_of(o, pool) * log(expected)), -1, 1);
+    pool->v = (float)-expected;
+    pool->clock = 1;
+}
+
+static void learn_from_counts(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r, int side, int shared) {
+    glofnd_anchor *pool = &s->shared[side];
+    if (pool->clock == 0 || pool->v >= 0) start_pool(o, r, side, pool);
+    const double h = scale_of(o, pool), before = pool->lambda;
+    double above = 0, pairs = 0;
+    for (int64_t i = 0; i < r->batch; i++) {
+        glofnd_anchor *a = &s->row[side][q->id[i]];
+        const row_set rows = rows_of_anchor(r, i, side);
+        double n = 0;
+        int again = 0; /* a copy of an earlier sample */
+        for (int64_t k = 0; k < i; k++) again |= q->id[k] == q->id[i];
+        if (again) continue;
+        for (int64_t row = 0; row < r->rows; row++)
+            if (is_in(&rows, row)) n += (double)ref_negatives(r, row);
+        const double expected = o->alpha * n, known = fmax(0, -a->v);
+        if (shared) a = pool;
+        else if (a->clock == 0) a->lambda = (float)before;
+        else if (a->v < 0) a->lambda = (float)clamp(a->lambda + before - a->m, -1, 1);
+        for (int64_t row = 0; row < r->rows; row++)
+            if (is_in(&rows, row)) r->theta[row] = a->lambda;
+        const double count = round(share_above(r, rows, a->lambda) * n);
+        above += count, pairs += n;
+        if (shared) continue;
+        const double prior = 2 + expected + known;
+        a->m = (float)before;
+        a->lambda = (float)clamp(a->lambda + h * fmin(2, log((count + prior) / (expected + prior))), -1, 1);
+        a->v = (float)-fmin(known + expected, 32 + 3 * expected);
+        a->clock++;
+    }
+    const double expected = o->alpha * pairs, known = -pool->v, prior = 1 + expected + known;
+    const double rate = fmax(1 / (pool->clock + 1.0), 1.0 / 32);
+    pool->m = (float)((1 - rate) * pool->m + rate * mean_square(r, side, before));
+    pool->lambda = (float)clamp(before + h * fmin(2, log((above + prior) / (expected + prior))), -1, 1);
+    pool->v = (float)-fmin(known + expected, 256 + 8 * expected);
+    pool->clock++;
+}
+
 /* ---- entry ---- */
 
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
@@ -128,6 +218,10 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
     const int shared = o->detector == GLOFND_DETECT_SINGLE || warm_up;
     for (int side = 0; side < (r->forward ? 1 : s->modalities); side++) {
         glofnd_anchor *common = &s->shared[side];
+        if (update && gf_learner_rule(o) == GLOFND_LEARN_SHRINKAGE) {
+            learn_from_counts(o, s, q, r, side, shared);
+            continue;
+        }
         if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
         for (int64_t i = 0; i < r->batch; i++) {
             glofnd_anchor *a = &s->row[side][q->id[i]];

@@ -1,8 +1,10 @@
 /* lambda.h - the update of a threshold lambda: one stochastic step on the lower-level problem of the paper (equation
  * "update lambda_i"; docs/method.md).
  *
- * Pure functions of (options, anchor state, share of negatives above lambda). A step uses gf_lambda_update, and before it
- * gf_lambda_range, the bounds of the new lambda: so the pass that counts can already sum.
+ * Pure functions of (options, anchor state, negatives above lambda). A step uses gf_lambda_open at the begin of an anchor's visit
+ * and gf_lambda_update when its negatives are counted, and before that gf_lambda_range, the bounds of the new lambda: so the pass
+ * that counts can already sum. SHRINKAGE flags with the lambda before the update, as its counts would not be fair otherwise: a
+ * negative that was counted raises lambda, perhaps above itself.
  */
 #pragma once
 
@@ -18,17 +20,22 @@ typedef struct gf_learner {
     int sgd;
     int64_t epoch_clock; /* > 0: bias correction by this instead of the anchor's visits */
     int init_visits;     /* 1: the first visit sets lambda, it is not an Adam step */
+    int shrinks;         /* SHRINKAGE */
+    double per_spread;   /* SHRINKAGE: scale of the tail above the quantile, as a share of the spread */
 } gf_learner;
 
 static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, int32_t epoch) {
     const int official = o->compat == GLOFND_COMPAT_OFFICIAL;
-    const int epoch_clock = o->learner == GLOFND_LEARN_ADAM_OFFICIAL || (official && o->learner == GLOFND_LEARN_ADAM);
+    const glofnd_learner rule = gf_learner_rule(o);
+    const int epoch_clock = rule == GLOFND_LEARN_ADAM_OFFICIAL || (official && rule == GLOFND_LEARN_ADAM);
     gf_learner l;
     l.alpha = o->alpha, l.lr = o->lambda_lr, l.beta1 = o->lambda_beta1, l.beta2 = o->lambda_beta2;
     l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
     l.decay = o->lambda_decay;
     l.normalize = o->lambda_normalize;
-    l.sgd = o->learner == GLOFND_LEARN_SGD;
+    l.sgd = rule == GLOFND_LEARN_SGD;
+    l.shrinks = rule == GLOFND_LEARN_SHRINKAGE;
+    l.per_spread = o->alpha > 0.0 ? 1.0 / (1.0 - log(o->alpha)) : 0.0;
     l.epoch_clock = epoch_clock ? (int64_t)epoch + 1 : 0;
     l.init_visits = gf_starts_at_quantile(o);
     return l;
@@ -86,10 +93,110 @@ GF_HD glofnd_anchor gf_lambda_moved(const gf_learner *l, const gf_lambda_visit *
     return next;
 }
 
-/* One update with `share` of the anchor's negatives above lambda; counts the visit. */
-GF_HD void gf_lambda_update(const gf_learner *l, glofnd_anchor *row, double share) {
-    const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
-    *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, share));
+/* ----- SHRINKAGE -----
+ *
+ * The number of negatives above lambda is Poisson with mean alpha n exp((q - lambda) / h): q the anchor's quantile, h the scale of
+ * the tail. A Gamma prior of weight K on exp((q - lambda) / h) gives the estimate lambda + h log((above + K) / (alpha n + K)):
+ * a Robbins-Monro step with K counts in its memory, for lambda of an anchor and for that of the pool, all anchors together.
+ * An anchor starts at the pool's lambda and follows it between its visits; its own counts learn the difference. h is a gain only:
+ * it does not move the fixpoint.
+ *
+ *           lambda          m                                  -v
+ *   pool    of all anchors  mean (S - lambda)^2 of some pairs  expected counts remembered (the shared row of a store)
+ *   anchor  its own         the pool's lambda at this visit    expected counts remembered
+ */
+#define GF_PRIOR_COUNTS 2.0   /* weight of the prior of an anchor that was never seen, in counts */
+#define GF_MEMORY_COUNTS 32.0 /* an anchor remembers so many counts, or this many visits if these have more */
+#define GF_MEMORY_VISITS 3.0
+#define GF_POOL_MEMORY_COUNTS 256.0 /* the same for the pool, and its steps */
+#define GF_POOL_MEMORY_STEPS 8.0
+#define GF_LARGEST_LOG 2.0          /* of a ratio: bounds a step */
+#define GF_SPREAD_RATE (1.0 / 32.0) /* smallest weight of a step in m of the pool */
+#define GF_SPREAD_ROWS 16           /* every so many rows one pair is looked at for m of the pool */
+
+GF_HD double gf_remembered(const glofnd_anchor *row) { return row->v < 0.0f ? -(double)row->v : 0.0; }
+
+GF_HD double gf_pool_scale(const gf_learner *l, const glofnd_anchor *pool) {
+    return l->per_spread * sqrt(fmax((double)pool->m, 1e-12));
+}
+
+GF_HD double gf_counts_step(double scale, double above, double expected, double prior) {
+    return scale * fmin(GF_LARGEST_LOG, log((above + prior) / (expected + prior)));
+}
+
+/* Counts of the prior at this visit, in which `expected` are above a right threshold. */
+GF_HD double gf_anchor_prior(const glofnd_anchor *row, double expected) {
+    return GF_PRIOR_COUNTS + expected + gf_remembered(row);
+}
+GF_HD double gf_pool_prior(const glofnd_anchor *pool, double expected) { return 1.0 + expected + gf_remembered(pool); }
+
+/* The pool starts: it never did, or the shared row is that of another learner. */
+GF_HD int gf_pool_starts(const glofnd_anchor *pool) { return pool->clock == 0 || pool->v >= 0.0f; }
+
+/* Rounded, so that sums over rows do not depend on their order. */
+GF_HD double gf_pool_round(double x) { return rint(x * 0x1p30) * 0x1p-30; }
+
+/* The pool starts where the rows' similarities above lambda are as many as expected. Of a row that expects one or more one knows the
+ * quantile, of others the largest similarity; the number above lambda follows from the tail's scale. */
+GF_HD double gf_pool_weight(double value, double lambda, double scale, double expected) {
+    if (expected < 1.0 && value <= lambda) return 0.0;
+    return gf_pool_round(fmax(expected, 1.0) * exp(fmin((value - lambda) / scale, 10.0)));
+}
+
+#define GF_POOL_HALVINGS 32 /* of [-1, 1] find it */
+
+/* `sum` of the weights at the middle over all rows. */
+GF_HD void gf_pool_halve(double *lo, double *hi, double sum, double expected) {
+    *(sum >= fmax(expected, 1.0) ? lo : hi) = 0.5 * (*lo + *hi);
+}
+
+/* `expected` negatives of all rows above lambda; m is set. */
+GF_HD void gf_pool_start(const gf_learner *l, glofnd_anchor *pool, double lambda, double expected) {
+    if (expected < 1.0) lambda += gf_pool_scale(l, pool) * log(1.0 / expected); /* beyond all similarities of the batch */
+    pool->lambda = (float)gf_lambda_project(lambda);
+    pool->v = (float)-fmax(expected, 1e-6);
+    pool->clock = 1;
+}
+
+/* A step of the pool with `above` of `pairs` negatives above the thresholds of their anchors. square: mean (S - lambda)^2. */
+GF_HD void gf_pool_move(const gf_learner *l, glofnd_anchor *pool, double above, double pairs, double square) {
+    const double expected = l->alpha * pairs, rate = fmax(1.0 / ((double)pool->clock + 1.0), GF_SPREAD_RATE);
+    const double step = gf_counts_step(gf_pool_scale(l, pool), above, expected, gf_pool_prior(pool, expected));
+    pool->lambda = (float)gf_lambda_project((double)pool->lambda + step);
+    pool->m = (float)((1.0 - rate) * (double)pool->m + rate * square);
+    pool->v = (float)-fmin(gf_remembered(pool) + expected, GF_POOL_MEMORY_COUNTS + GF_POOL_MEMORY_STEPS * expected);
+    pool->clock++;
+}
+
+GF_HD double gf_pool_square(double s, double lambda) { return gf_pool_round((s - lambda) * (s - lambda)); }
+
+/* ----- one visit of an anchor ----- */
+
+/* The state that an anchor comes with, for this learner. SHRINKAGE: lambda follows the pool's since the last visit, or starts
+ * there. What another learner left beside lambda is dropped. */
+GF_HD void gf_lambda_open(const gf_learner *l, const glofnd_anchor *pool, glofnd_anchor *row) {
+    if (!l->shrinks) {
+        if (row->v < 0.0f) row->m = row->v = 0.0f;
+        return;
+    }
+    if (row->clock == 0) row->lambda = pool->lambda;
+    else if (row->v < 0.0f) row->lambda = (float)gf_lambda_project((double)row->lambda + (double)pool->lambda - (double)row->m);
+    else row->v = 0.0f;
+    row->m = pool->lambda;
+}
+
+/* One update with `above` of the anchor's n negatives above lambda; counts the visit. `pool`: as the step found it; only SHRINKAGE
+ * reads it. */
+GF_HD void gf_lambda_update(const gf_learner *l, const glofnd_anchor *pool, glofnd_anchor *row, double above, double n) {
+    if (l->shrinks) {
+        const double expected = l->alpha * n;
+        const double step = gf_counts_step(gf_pool_scale(l, pool), above, expected, gf_anchor_prior(row, expected));
+        row->lambda = (float)gf_lambda_project((double)row->lambda + step);
+        row->v = (float)-fmin(gf_remembered(row) + expected, GF_MEMORY_COUNTS + GF_MEMORY_VISITS * expected);
+    } else {
+        const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
+        *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, above / n));
+    }
     row->clock++;
 }
 

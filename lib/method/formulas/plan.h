@@ -107,6 +107,7 @@ typedef struct gf_plan {
     int masking;       /* the loss sees the flags */
     int rescues;       /* a row whose negatives are all flagged keeps the least similar one */
     int shared;        /* one lambda for all anchors in this epoch */
+    int pooled;        /* SHRINKAGE: the shared row learns from all anchors, whether they share it or not */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
     int neighbours;    /* nearest samples of the store attract */
     int copies;        /* equal similarities that a row compares: with averages both rows of a sample have its one */

@@ -7,7 +7,7 @@
 #include "util/host_device.h"
 
 typedef struct gf_record { /* 20 bytes; zero = never seen */
-    float lambda, m, v;    /* valid when clock > 0 */
+    float lambda, m, v;    /* valid when clock > 0. m, v: moments of Adam, v >= 0. Learner SHRINKAGE, v < 0: see gf_lambda_open */
     float log_u;           /* +0.0 = none yet; a log u of exactly zero is stored as -0.0 */
     uint32_t clock;
 } gf_record;
@@ -70,7 +70,7 @@ GF_HD int gf_row_fault(const glofnd_anchor *r) {
     if (isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0)) return 1;
     for (int i = 0; i < 6; i++)
         if (!isfinite(numbers[i])) return 1;
-    if (r->lambda < -1.0f || r->lambda > 1.0f || r->v < 0.0f || r->tau_v < 0.0f) return 2;
+    if (r->lambda < -1.0f || r->lambda > 1.0f || r->tau_v < 0.0f) return 2;
     if (r->clock == 0 && r->lambda < 1.0f) return 2; /* never learned */
     return r->tau != 0.0f && !(r->tau >= 0.000999f && r->tau <= 100.0f) ? 2 : 0;
 }

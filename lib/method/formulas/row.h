@@ -34,7 +34,7 @@ typedef struct gf_window { /* see gf_sum_in: lo, mid, hi */
 
 /* This visit sets lambda to the batch quantile instead of moving it. */
 GF_HD int gf_row_starts(const gf_plan *p, const glofnd_anchor *row) {
-    if (!p->learner.init_visits || p->o.learner == GLOFND_LEARN_RING) return 0;
+    if (!p->learner.init_visits || p->learner.shrinks || p->o.learner == GLOFND_LEARN_RING) return 0;
     return p->official ? p->epoch == p->o.update_epoch : row->clock == 0;
 }
 
@@ -51,7 +51,7 @@ GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
  * the sums instead. `quantile`: mean over the anchor's rows, of the batch or of the ring; ring_ready: the ring is long enough to
  * have one. */
 GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
-    if (!p->updating) return 0;
+    if (!p->updating || p->pooled) return 0;
     if (p->o.learner == GLOFND_LEARN_RING) {
         if (ring_ready && isfinite(quantile)) gf_lambda_average(row, quantile);
         return 0;
@@ -59,6 +59,14 @@ GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_rea
     if (!gf_row_starts(p, row)) return 1;
     gf_lambda_start(row, quantile);
     return 0;
+}
+
+/* SHRINKAGE: similarities of a row that are expected above its threshold; equal ones count once. */
+GF_HD double gf_row_expects(const gf_plan *p, int i) { return p->learner.alpha * (double)(p->negatives[i] / p->copies); }
+
+/* SHRINKAGE starts from the largest similarity of every row, not from its quantile. */
+GF_HD void gf_pool_place(const gf_plan *p, int i, int64_t *best, double *fraction) {
+    if (gf_row_expects(p, i) < 1.0) *best = 1, *fraction = 0.0;
 }
 
 GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {

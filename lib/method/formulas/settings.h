@@ -70,9 +70,18 @@ enum { GLOFND_ACTION_DROP = 0, GLOFND_ACTION_ATTRACT = 1, GLOFND_ACTION_WEIGHT =
  *   ADAM           bias correction by the visits of the anchor
  *   SGD            lambda - lr * g, projected to [-1, 1]                                    (the paper's equation)
  *   ADAM_OFFICIAL  bias correction by epoch + 1                                             (the authors' code)
- *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g */
+ *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g
+ *   SHRINKAGE      Robbins-Monro steps by counts, shrunk towards the quantile of all anchors together    (lambda.h)
+ *   AUTO           SHRINKAGE; ADAM with compat OFFICIAL, or where an option of Adam is set: gf_learner_rule() */
 typedef int32_t glofnd_learner;
-enum { GLOFND_LEARN_ADAM = 0, GLOFND_LEARN_SGD = 1, GLOFND_LEARN_ADAM_OFFICIAL = 2, GLOFND_LEARN_RING = 3 };
+enum {
+    GLOFND_LEARN_ADAM = 0,
+    GLOFND_LEARN_SGD = 1,
+    GLOFND_LEARN_ADAM_OFFICIAL = 2,
+    GLOFND_LEARN_RING = 3,
+    GLOFND_LEARN_SHRINKAGE = 4,
+    GLOFND_LEARN_AUTO = 5
+};
 
 /* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
  * (compat OFFICIAL: of every batch in the epoch update_epoch). AUTO: QUANTILE, and ONE with compat OFFICIAL, as the authors do. */
@@ -176,6 +185,14 @@ static inline int gf_flags_by_group(const glofnd_options *o) {
 /* The threshold of a row follows from the similarity of its positive. */
 static inline int gf_flags_by_positive(const glofnd_options *o) {
     return o->detector == GLOFND_DETECT_POSITIVE || o->detector == GLOFND_DETECT_POSITIVE_RELATIVE;
+}
+
+/* What AUTO stands for: who sets an option of Adam means Adam. */
+static inline glofnd_learner gf_learner_rule(const glofnd_options *o) {
+    const int of_adam = o->lambda_init == GLOFND_INIT_ONE || o->lambda_normalize || o->lambda_lr != 0.05 ||
+                        o->lambda_beta1 != 0.9 || o->lambda_beta2 != 0.98 || o->lambda_eps != 0.0 || o->lambda_decay != 0.0;
+    if (o->learner != GLOFND_LEARN_AUTO) return o->learner;
+    return of_adam || o->compat == GLOFND_COMPAT_OFFICIAL ? GLOFND_LEARN_ADAM : GLOFND_LEARN_SHRINKAGE;
 }
 
 /* lambda starts at a quantile, not at 1. */
