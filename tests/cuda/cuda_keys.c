@@ -155,7 +155,7 @@ TEST(equal_keys_are_refused) {
 
 TEST(state_goes_to_the_cpu_and_back) {
     setting x = open_setting(0);
-    char path[64], other[64];
+    char path[64], other[80];
     snprintf(path, sizeof path, "/tmp/glofnd-keys-%ld", (long)getpid());
     snprintf(other, sizeof other, "%s-b", path);
     for (int step = 0; step < 6; step++) {
