@@ -151,7 +151,7 @@ static void choose(void *arg, int64_t a, int thread) {
 }
 
 /* The anchors are the first `batch` samples. */
-static double search_stored(pool *p, stored_search x, int64_t batch) {
+static double search_stored(memory_pool *p, stored_search x, int64_t batch) {
     const double start = now();
     x.padded = (x.n + 31) / 32 * 32;
     x.all = pool_take(p, sizeof *x.all * (size_t)(x.padded * x.dim));
@@ -173,7 +173,7 @@ static void measure(int64_t batch, int64_t n) {
     side s[KINDS];
     clock_times stored = {.count = 0};
     sample x;
-    pool *p = pool_create();
+    memory_pool *p = pool_create();
     sample_init(&x, batch, dim);
     for (int k = 0; k < KINDS; k++) open_side(&s[k], k, &x.q, rows, n);
     for (int round = -2; round < wanted.rounds; round++) {

@@ -29,7 +29,7 @@ static void kernel_task(void *arg, int64_t task, int thread) {
 }
 
 typedef struct whole {
-    pool *memory;
+    memory_pool *memory;
     float *z, *s;
     int threads;
 } whole;

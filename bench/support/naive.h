@@ -18,7 +18,7 @@
 typedef struct naive {
     glofnd_options o;
     int threads;
-    pool *memory;
+    memory_pool *memory;
     int64_t batch;
     uint8_t *negative;    /* [B][2B] everything but a sample's own two columns */
     glofnd_anchor *state; /* [B] of the samples of the one batch it is used for */

@@ -15,19 +15,19 @@ typedef struct entry {
     int out; /* handed out, or waiting for the next one of its size */
 } entry;
 
-struct pool {
+struct memory_pool {
     entry list[BLOCKS_MAX];
     int count;
     size_t live, peak;
 };
 
-pool *pool_create(void) {
-    pool *p = calloc(1, sizeof *p);
+memory_pool *pool_create(void) {
+    memory_pool *p = calloc(1, sizeof *p);
     if (!p) die("no memory");
     return p;
 }
 
-void pool_free(pool *p) {
+void pool_free(memory_pool *p) {
     if (!p) return;
     for (int i = 0; i < p->count; i++) free(p->list[i].at);
     free(p);
@@ -44,7 +44,7 @@ static void *allocate(size_t bytes) {
     return at;
 }
 
-static entry *waiting(pool *p, size_t bytes) {
+static entry *waiting(memory_pool *p, size_t bytes) {
     for (int i = 0; i < p->count; i++)
         if (!p->list[i].out && p->list[i].bytes == bytes) return &p->list[i];
     if (p->count == BLOCKS_MAX) die("a pool holds at most %d blocks", BLOCKS_MAX);
@@ -53,7 +53,7 @@ static entry *waiting(pool *p, size_t bytes) {
     return e;
 }
 
-void *pool_take(pool *p, size_t bytes) {
+void *pool_take(memory_pool *p, size_t bytes) {
     entry *e = waiting(p, bytes);
     e->out = 1;
     p->live += bytes;
@@ -61,7 +61,7 @@ void *pool_take(pool *p, size_t bytes) {
     return e->at;
 }
 
-void pool_give(pool *p, void *block) {
+void pool_give(memory_pool *p, void *block) {
     if (!block) return;
     for (int i = 0; i < p->count; i++) {
         if (p->list[i].at != block) continue;
@@ -72,4 +72,4 @@ void pool_give(pool *p, void *block) {
     die("a block came back to a pool it is not from");
 }
 
-size_t pool_peak(const pool *p) { return p->peak; }
+size_t pool_peak(const memory_pool *p) { return p->peak; }

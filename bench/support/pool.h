@@ -6,10 +6,10 @@
 
 #include <stddef.h>
 
-typedef struct pool pool;
+typedef struct memory_pool memory_pool;
 
-pool *pool_create(void);
-void pool_free(pool *p);                /* blocks still out are freed too; NULL is fine */
-void *pool_take(pool *p, size_t bytes); /* aligned to 64, content undefined; dies without memory. One thread at a time. */
-void pool_give(pool *p, void *block);   /* NULL is fine */
-size_t pool_peak(const pool *p);
+memory_pool *pool_create(void);
+void pool_free(memory_pool *p);                /* blocks still out are freed too; NULL is fine */
+void *pool_take(memory_pool *p, size_t bytes); /* aligned to 64, content undefined; dies without memory. One thread at a time. */
+void pool_give(memory_pool *p, void *block);   /* NULL is fine */
+size_t pool_peak(const memory_pool *p);

@@ -70,7 +70,7 @@ static int64_t task_rows(int64_t m, int threads) {
     return rows;
 }
 
-void product(pool *p, float *c, int64_t c_ld, matrix a, matrix b, int64_t m, int64_t n, int64_t k, int threads) {
+void product(memory_pool *p, float *c, int64_t c_ld, matrix a, matrix b, int64_t m, int64_t n, int64_t k, int threads) {
     job x = {.c = c, .c_ld = c_ld, .a = a, .b = b, .m = m, .n = n, .k = k, .rows = task_rows(m, threads)};
     x.b_pack = pool_take(p, sizeof(float) * (size_t)(n * k));
     x.a_pack = pool_take(p, sizeof(float) * (size_t)threads * DEPTH * A_LD);

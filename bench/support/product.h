@@ -15,4 +15,4 @@ typedef struct matrix { /* element (i, j) is at[i * ld + j]; transposed: at[j * 
 } matrix;
 
 /* c [m][n] = a [m][k] b [k][n], c with rows c_ld apart; m and n multiples of 32. Scratch comes from the pool. */
-void product(pool *p, float *c, int64_t c_ld, matrix a, matrix b, int64_t m, int64_t n, int64_t k, int threads);
+void product(memory_pool *p, float *c, int64_t c_ld, matrix a, matrix b, int64_t m, int64_t n, int64_t k, int threads);
