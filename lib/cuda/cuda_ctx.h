@@ -141,8 +141,8 @@ struct gf_device_store {
     int on_host;
     uint8_t *touched; /* [blocks] */
     /* Keys: records lie in the order of this table, open addressing in a power of two of slots and one more, for key 0. */
-    int64_t *key;  /* [n = slots + 1] 0: free. NULL: positions */
-    int64_t *used; /* [1] slots that have a key */
+    int64_t *key;  /* [n = slots + 1] 0: free; the last: 1 if key 0 is there. NULL: positions */
+    int64_t *used; /* [1] keys that have a row, key 0 too */
     int64_t bound; /* the host's: no more are used */
     int captured;  /* a graph holds the addresses: the store cannot grow */
     gf_cuda_shared *state;

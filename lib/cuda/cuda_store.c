@@ -183,7 +183,7 @@ static glofnd_status move_rows(gf_error *err, const gf_device_store *s, int put,
 
 /* ----- keys ----- */
 
-/* Waits. *used: slots that have a key, also such that failed steps left without state. */
+/* Waits. *used: keys that have a row, also such that failed steps left without state. */
 static glofnd_status count_used(gf_error *err, const gf_device_store *s, int64_t *used) {
     CUDA_TRY(err, cudaMemcpyAsync(used, s->used, sizeof *used, cudaMemcpyDeviceToHost, s->stream));
     return wait(err, s);

@@ -39,9 +39,16 @@ static __device__ uint64_t first_slot(const gf_device_store &s, int64_t key) {
     return (h ^ h >> 33) & static_cast<uint64_t>(s.n - 2);
 }
 
+/* Key 0, which marks free slots, has the last row for itself; behind the slots is noted whether it is there, so that it counts. */
+static __device__ int64_t place_of_zero(const gf_device_store &s, bool insert) {
+    unsigned long long *there = reinterpret_cast<unsigned long long *>(&s.key[s.n - 1]);
+    if (insert && atomicCAS(there, 0ull, 1ull) == 0) atomicAdd(reinterpret_cast<unsigned long long *>(s.used), 1ull);
+    return s.n - 1;
+}
+
 static __device__ int64_t find_place(const gf_device_store &s, int64_t key, bool insert, bool *full) {
     const uint64_t slots = static_cast<uint64_t>(s.n - 1);
-    if (key == 0) return s.n - 1;
+    if (key == 0) return place_of_zero(s, insert);
     uint64_t at = first_slot(s, key);
     for (uint64_t tries = 0; tries < slots; tries++, at = (at + 1) & (slots - 1)) {
         unsigned long long *slot = reinterpret_cast<unsigned long long *>(&s.key[at]);

@@ -282,6 +282,7 @@ TEST_WITH(doubling_keeps_every_anchor, open_here, fixture_close) {
     for (int64_t i = 0, take = 1; i < N; i += take, take = take % 1700 + 1 < N - i - take ? take % 1700 + 1 : N - i - take)
         expect_ok(f->c, glofnd_anchors_put(f->c, s, 0, key + i, take, row + i));
     assert_true(room < 1000 && info_of(s).n >= N && info_of(s).n < 3 * N);
+    assert_int_equal(info_of(s).keys, N); /* key 0 too, wherever its row is */
     expect_ok(f->c, glofnd_anchors_get(f->c, s, 0, key, N, got));
     assert_memory_equal(got, row, N * sizeof *row);
     expect_ok(f->c, glofnd_store_keys(f->c, s, found, N, &n));
