@@ -95,6 +95,7 @@ cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream) {
 struct small_args {
     gf_cuda_step step;
     gf_tile_args pass[2];
+    int cols; /* the most of a side */
 };
 
 /* ----- similarities ----- */
@@ -244,8 +245,15 @@ static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_const
 
 static size_t shared_bytes(size_t work, int cols) { return work + ROWS * sizeof(float) * static_cast<size_t>(scores_ld(cols)); }
 
+/* The most columns of a side: one launch serves all sides, and their candidates differ in number. */
+static int most_columns(const gf_cuda_pass *pass, int sides) {
+    int64_t cols = 0;
+    for (int i = 0; i < sides; i++) cols = pass[i].k->f32.rows > cols ? pass[i].k->f32.rows : cols;
+    return static_cast<int>(cols);
+}
+
 template <class How, unsigned FLAGS = GF_ANY_FLAGS> static cudaError_t launch(const small_args &d, cudaStream_t stream) {
-    const size_t bytes = shared_bytes(How::bytes(d.pass[0].ld), d.pass[0].k.rows);
+    const size_t bytes = shared_bytes(How::bytes(d.pass[0].ld), d.cols);
     const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(small<How, FLAGS>));
     if (e != cudaSuccess) return e;
     const dim3 grid((d.pass[0].q.rows + ROWS - 1) / ROWS, d.step.plan.sides);
@@ -270,17 +278,19 @@ static size_t work_bytes(gf_cuda_math math, int ld) {
 }
 
 int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
-    const int64_t rows = pass->q->f32.rows, cols = pass->k->f32.rows, ld = pass->k->f32.ld;
+    const int64_t rows = pass->q->f32.rows, ld = pass->k->f32.ld;
+    const int cols = most_columns(pass, x->plan.sides);
     const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
     if (x->plan.shared || x->plan.topk || x->plan.marked || cols > 4096 || ld > 1024 ||
         gf_block_rows(static_cast<int>(rows)) != 16)
         return 0;
-    return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= max;
+    return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), cols) + 4096 <= max;
 }
 
 cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream) {
     small_args d = {};
     d.step = *x;
+    d.cols = most_columns(pass, x->plan.sides);
     for (int i = 0; i < x->plan.sides; i++) d.pass[i] = gf_tile_args_of(&pass[i]);
     const gf_tile_args &a = d.pass[0];
     if (pass->math == GF_CUDA_EXACT) return launch<exact>(d, stream);

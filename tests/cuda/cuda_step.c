@@ -136,9 +136,11 @@ static double distance(const float *x, const float *y, int64_t n) {
     return sqrt(apart / size);
 }
 
-/* |S' - S| <= e gives weights wrong by e / tau, relative; u and the loss likewise. `fixed`: no thresholds to disagree about. */
-static void check_math(int loss, glofnd_math math, double tau, double similarity_error) {
+/* |S' - S| <= e gives weights wrong by e / tau, relative; u and the loss likewise. `fixed`: no thresholds to disagree about. more_a,
+ * more_b: candidates of either side. */
+static void check_math_with(int loss, glofnd_math math, double tau, double similarity_error, int64_t more_a, int64_t more_b) {
     scene s = cuda_scene("rounded", loss, math), exact = cuda_scene("exact", loss, GLOFND_MATH_EXACT);
+    s.candidates[0] = exact.candidates[0] = more_a, s.candidates[1] = exact.candidates[1] = more_b;
     s.batch = exact.batch = 130, s.anchors = exact.anchors = 200, s.dim = exact.dim = 128;
     s.o.tau = exact.o.tau = tau;
     s.o.tau_min = exact.o.tau_min = tau < 0.02 ? tau : 0.02;
@@ -157,6 +159,10 @@ static void check_math(int loss, glofnd_math math, double tau, double similarity
     rig_free(&b);
 }
 
+static void check_math(int loss, glofnd_math math, double tau, double similarity_error) {
+    check_math_with(loss, math, tau, similarity_error, 0, 0);
+}
+
 TEST(rounded_products_are_as_close_as_they_say) {
     for (int loss = 0; loss <= LOSS_ISOGCLR; loss++) {
         check_math(loss, GLOFND_MATH_BF16, 0.1, 1e-3);
@@ -165,6 +171,16 @@ TEST(rounded_products_are_as_close_as_they_say) {
         check_math(loss, GLOFND_MATH_AUTO, 0.05, 1e-3);
         check_math(loss, GLOFND_MATH_AUTO, 0.03, 1e-5);
     }
+}
+
+/* One launch serves both sides, whose rows then have different numbers of columns. */
+TEST(sides_may_differ_in_columns) {
+    static const int64_t counts[][2] = {{400, 20}, {20, 400}, {400, 0}, {0, 400}};
+    for (int loss = LOSS_CLIP; loss <= LOSS_ISOGCLR; loss++)
+        for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+            check_math_with(loss, GLOFND_MATH_BF16, 0.1, 1e-3, counts[n][0], counts[n][1]);
+            check_math_with(loss, GLOFND_MATH_SPLIT, 0.1, 1e-5, counts[n][0], counts[n][1]);
+        }
 }
 
 /* ---- failures that only the device sees ---- */
