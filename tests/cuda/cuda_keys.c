@@ -185,3 +185,5 @@ TEST(state_goes_to_the_cpu_and_back) {
     glofnd_ctx_free(cpu);
     close_setting(&x);
 }
+
+TEST_NEEDS(no_cuda_device)

@@ -22,6 +22,15 @@ typedef struct on_device_copies {
     glofnd_batch_extra *extra; /* of a batch whose arrays were copied */
 } on_device_copies;
 
+/* A kernel that fails shows at the next call that waits. */
+static inline void on_device_check(cudaError_t e, const char *call) {
+    if (e == cudaSuccess) return;
+    fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(e));
+    abort();
+}
+
+#define ON_DEVICE_CALL(call) on_device_check((call), #call)
+
 /* Out of a pool that keeps what it has: else memory is taken and released several times a step, and each time all work on the
  * device has to end. */
 static inline void *on_device_alloc(size_t bytes) {
@@ -31,20 +40,21 @@ static inline void *on_device_alloc(size_t bytes) {
     void *p = NULL;
     if (!pool_is_set && cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess)
         pool_is_set = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep) == cudaSuccess;
-    if (cudaMallocAsync(&p, bytes ? bytes : 1, 0) != cudaSuccess || cudaStreamSynchronize(0) != cudaSuccess) abort();
+    ON_DEVICE_CALL(cudaMallocAsync(&p, bytes ? bytes : 1, 0));
+    ON_DEVICE_CALL(cudaStreamSynchronize(0));
     return p;
 }
 
 /* cudaMemcpy may return before the bytes are there, and steps on streams of their own would not wait for them. */
 static inline void *on_device_take(on_device_copies *x, const void *host, size_t bytes) {
     void *p = on_device_alloc(bytes);
-    if (host && cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) abort();
-    if (cudaStreamSynchronize(0) != cudaSuccess) abort();
+    if (host) ON_DEVICE_CALL(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+    ON_DEVICE_CALL(cudaStreamSynchronize(0));
     return x->taken[x->count++] = p;
 }
 
 static inline void on_device_fetch(void *host, const void *device, size_t bytes) {
-    if (cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) abort();
+    ON_DEVICE_CALL(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
 
 static inline void on_device_drop(on_device_copies *x) {
@@ -107,7 +117,7 @@ static inline glofnd_batch on_device_grouped(glofnd_ctx *c, const glofnd_batch *
         const glofnd_batch d = on_device_batch(&x, q);
         int32_t *there = on_device_take(&x, NULL, bytes);
         if (gf_batch_components(c, &d, NULL, there) != GLOFND_OK) abort();
-        if (cudaDeviceSynchronize() != cudaSuccess) abort();
+        ON_DEVICE_CALL(cudaDeviceSynchronize());
         on_device_fetch(group, there, bytes);
         on_device_drop(&x);
         return grouped;
