@@ -12,13 +12,15 @@
 
 /* ----- man: text for troff ----- */
 
-/* A line's first character may be a request; '-' is to stay a minus that can be copied; blanks after a line break are layout. */
+/* A line's first character may be a request; '-' is to stay a minus that can be copied; a line may break between the values of a
+ * list; blanks after a line break are layout. */
 static void print_text(FILE *f, const char *text) {
     for (int first = 1; *text; text++) {
         if (first && (*text == '.' || *text == '\'')) fputs("\\&", f);
         first = *text == '\n';
         if (*text == '\\') fputs("\\e", f);
         else if (*text == '-') fputs("\\-", f);
+        else if (*text == '|') fputs("|\\:", f);
         else fputc(*text, f);
     }
 }

@@ -209,9 +209,9 @@ TEST(a_batch_is_what_a_step_sees) {
     assert_int_equal(q[GF_FN_GLOFND].anchors, 0);
     assert_int_equal(fnc->anchors, BATCH);
     assert_true(fabs(fnc->flagged - (double)stats.flagged / (double)stats.pairs) < 1e-12);
-    assert_true(fabs(fnc->precision - stats.precision) < 1e-7 && fabs(fnc->recall - stats.recall) < 1e-7);
-    assert_true(fabs(fnc->pooled_precision - (double)stats.hits / (double)stats.flagged) < 1e-12);
-    assert_true(fabs(fnc->pooled_recall - (double)stats.hits / (double)stats.same) < 1e-12);
+    assert_true(fabs(fnc->precision - stats.precision_per_anchor) < 1e-7 && fabs(fnc->recall - stats.recall_per_anchor) < 1e-7);
+    assert_true(fabs(fnc->pooled_precision - stats.precision) < 1e-12);
+    assert_true(fabs(fnc->pooled_recall - stats.recall) < 1e-12);
     gf_view_set_free(&s);
 }
 
