@@ -15,7 +15,8 @@ extern "C" {
 
 /* ---------- The context ---------- */
 
-#define GF_ROW_FIELDS 13                /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_ROW_FIELDS 13                /* leading fields of gf_totals: sums over the rows of the first half ... */
+#define GF_PLAIN_FIELDS 11              /* ... those that a plain step may have: gf_is_plain() */
 #define GF_CUDA_FINE INT64_MAX          /* no failure */
 #define GF_CUDA_NO_ROOM (INT64_MAX - 1) /* as bad_id: the keys of the batch do not fit into the store */
 #define GF_POOL_FIELDS 4                /* SHRINKAGE: sums per side over these rows */

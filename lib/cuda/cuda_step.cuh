@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <stddef.h>
 
 #include "cuda/cuda_step.h"
 #include "cuda/passes/cuda_kernels.cuh"
@@ -25,6 +26,27 @@ template <class Launch> static inline void gf_with_dtype(glofnd_dtype dtype, Lau
     if (dtype == GLOFND_BF16) launch(__nv_bfloat16());
     else if (dtype == GLOFND_F16) launch(__half());
     else launch(float());
+}
+
+/* ---------- Plain steps ----------
+ *
+ * A small step takes about as long as its code takes to load. So kernels of every step come in two. PLAIN: neither SHRINKAGE nor
+ * loss SIGMOID, and all rows are anchors with the same number of negatives. The compiler then leaves out the code of the others.
+ */
+
+static inline bool gf_is_plain(const gf_cuda_step *x) {
+    return !x->plan.pooled && x->plan.o.loss != GLOFND_LOSS_SIGMOID && x->plan.anchored == x->plan.sides && !x->bias &&
+           !x->side[0].unpaired && !x->side[1].unpaired;
+}
+
+/* i: side of the block. */
+template <bool PLAIN> __device__ __forceinline__ void gf_assume(const gf_cuda_step &x, int i) {
+    if (!PLAIN) return;
+    __builtin_assume(x.plan.pooled == 0);
+    __builtin_assume(x.plan.o.loss != GLOFND_LOSS_SIGMOID);
+    __builtin_assume(x.bias == nullptr);
+    __builtin_assume(i < x.plan.anchored);
+    __builtin_assume(x.side[i].unpaired == nullptr);
 }
 
 /* ---------- Sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds those up ---------- */
@@ -135,7 +157,7 @@ __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
 __device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
     const gf_cuda_control *c = x.control;
     glofnd_anchor row = c->shared[side];
-    if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, &row, c->above[side][0], c->above[side][1]);
+    if (c->shared_open[side]) gf_lambda_descend(&x.plan.learner, &row, c->above[side][0], c->above[side][1]);
     return row;
 }
 
@@ -174,12 +196,12 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
 
 #define GF_SUM_THREADS 128
 
-__device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
+template <int COUNT> __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
     const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
     const double fields[GF_ROW_FIELDS] = {t.loss,          t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,   t.kept,
                                           t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued, t.unpaired,
                                           t.grad_bias};
-    for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
+    for (int f = 0; f < COUNT; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 
 __device__ __forceinline__ int64_t gf_cuda_row_negatives(const gf_cuda_step &x, int i, int64_t r) {
@@ -237,27 +259,32 @@ __device__ __forceinline__ void gf_move_pool(const gf_cuda_step &x) {
 }
 
 /* Block `block` of `blocks`, of GF_SUM_THREADS rows each; the last one also ends the step. */
-__device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned block, unsigned blocks) {
+template <bool PLAIN> __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned block, unsigned blocks) {
+    constexpr int COUNT = PLAIN ? GF_PLAIN_FIELDS : GF_ROW_FIELDS;
+    static_assert(offsetof(gf_totals, unpaired) == GF_PLAIN_FIELDS * sizeof(double), "the other fields follow");
     const int64_t rows = x.plan.rows * x.plan.per_sample * x.plan.sides, r = int64_t(block) * GF_SUM_THREADS + threadIdx.x;
     for (int64_t at = r; at < 2 * x.plan.cols; at += int64_t(blocks) * GF_SUM_THREADS) x.seen_ids[at] = 0;
-    double fields[GF_ROW_FIELDS];
-    for (int f = 0; f < GF_ROW_FIELDS; f++) fields[f] = r < rows ? x.row_totals[f * rows + r] : 0.0;
-    gf_block_sum<GF_ROW_FIELDS, GF_SUM_THREADS>(fields, x.partial + size_t(block) * GF_ROW_FIELDS);
+    double fields[COUNT];
+    for (int f = 0; f < COUNT; f++) fields[f] = r < rows ? x.row_totals[f * rows + r] : 0.0;
+    gf_block_sum<COUNT, GF_SUM_THREADS>(fields, x.partial + size_t(block) * COUNT);
     gf_cuda_control *c = x.control;
-    const bool pooled = x.plan.pooled && x.plan.updating;
+    const bool pooled = !PLAIN && x.plan.pooled && x.plan.updating;
     constexpr int MOVES = 2 * GF_POOL_FIELDS;
     static_assert(sizeof(gf_totals) >= (GF_ROW_FIELDS + MOVES) * sizeof(double), "room in `partial`");
-    double *const moves = x.partial + size_t(blocks) * GF_ROW_FIELDS;
+    double *const moves = x.partial + size_t(blocks) * COUNT;
     if (pooled) {
         double t[MOVES] = {};
         gf_sum_pool(x, int64_t(block) * GF_SUM_THREADS, t);
         gf_block_sum<MOVES, GF_SUM_THREADS>(t, moves + size_t(block) * MOVES);
     }
     if (!gf_is_last_block(c, blocks)) return;
-    gf_sum_blocks<GF_ROW_FIELDS, GF_SUM_THREADS>(x.partial, blocks, reinterpret_cast<double *>(&c->sum));
-    if (pooled) gf_sum_blocks<MOVES, GF_SUM_THREADS>(moves, blocks, &c->moves[0][0]);
-    __syncthreads();
+    gf_sum_blocks<COUNT, GF_SUM_THREADS>(x.partial, blocks, reinterpret_cast<double *>(&c->sum));
+    if (pooled) {
+        gf_sum_blocks<MOVES, GF_SUM_THREADS>(moves, blocks, &c->moves[0][0]);
+        __syncthreads();
+    }
     if (threadIdx.x) return;
+    if (PLAIN) c->sum.unpaired = c->sum.grad_bias = 0.0;
     if (pooled && !x.ranks) gf_move_pool(x);
     c->starts[0] = c->starts[1] = 0;
     c->seen = 0;
@@ -352,6 +379,7 @@ struct gf_row_end { /* results of a row for its anchor */
     double log_u, tau, grad_tau;
 };
 
+template <bool PLAIN>
 __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i, int64_t r, const gf_summed_row &s, float log_u,
                                                     gf_totals &t) {
     const gf_plan &p = x.plan;
@@ -359,6 +387,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
     if (x.tau) in.tau = double(*x.tau);
     if (x.bias) in.bias = double(*x.bias);
+    gf_assume<PLAIN>(x, i);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
     const gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
     x.links[gf_link_place(x, i, r)] = link;
@@ -374,12 +403,16 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 
 /* ----- one anchor ----- */
 
+/* Negatives of the rows of own anchor a. */
+__device__ __forceinline__ double gf_anchor_negatives(const gf_cuda_step &x, int i, int64_t a) {
+    const int64_t per = x.plan.per_sample, n = gf_cuda_row_negatives(x, i, a * per);
+    return double(per == 2 && x.side[i].unpaired ? n + gf_cuda_row_negatives(x, i, a * per + 1) : per * n);
+}
+
 /* The state of own anchor a, which is `open`, after this visit with `above` of its rows' negatives above lambda. */
 __device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_anchor row,
                                                          int64_t above) {
-    int64_t negatives = 0;
-    for (int v = 0; v < x.plan.per_sample; v++) negatives += gf_cuda_row_negatives(x, i, a * x.plan.per_sample + v);
-    gf_lambda_update(&x.plan.learner, &x.control->shared[i], &row, double(above), double(negatives));
+    gf_lambda_descend(&x.plan.learner, &row, double(above), gf_anchor_negatives(x, i, a));
     return row;
 }
 
@@ -410,7 +443,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
 /* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept: pairs that the detector keeps;
  * `state`: of the row's anchor, lambda moved, but by SHRINKAGE, the rest as before. The two rows of an anchor are neighbours in a
  * warp. All threads call this. */
-template <int THREADS>
+template <int THREADS, bool PLAIN>
 __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
                                                const glofnd_anchor &state) {
     const gf_plan &p = x.plan;
@@ -422,14 +455,17 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     if (!p.masking) s.kept = static_cast<int32_t>(s.negatives);
     if (p.rescues) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
-    if (p.pooled && p.updating) {
+    gf_assume<PLAIN>(x, i);
+    if (!PLAIN && p.pooled && p.updating) {
         const bool counted = p.flags & GF_GROUP || p.marked; /* by a pass of their own, which knows no groups */
         int32_t above = counted ? x.side[i].own.above[r] : static_cast<int32_t>(gf_cuda_row_negatives(x, i, r) - t.detector_kept);
         x.side[i].own.above[r] = above;
         if (p.per_sample == 2) above += __shfl_xor_sync(3u << (threadIdx.x % 32 & ~1), above, 1);
-        if (!p.shared) fresh = gf_moved_anchor(x, i, r / p.per_sample, fresh, above);
+        if (!p.shared)
+            gf_lambda_shrink(&p.learner, &x.control->shared[i], &fresh, double(above),
+                             gf_anchor_negatives(x, i, r / p.per_sample));
     }
-    gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
+    gf_row_end end = gf_finish_row<PLAIN>(x, i, r, s, fresh.log_u, t);
     double log_u[2] = {end.log_u, 0.0};
     if (p.per_sample == 2) {
         const unsigned both = 3u << (threadIdx.x % 32 & ~1);
@@ -438,5 +474,5 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     }
     if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
     if (i >= p.anchored) t = {}; /* rows of this side are only columns */
-    gf_note_row(x, i, r, t);
+    gf_note_row<PLAIN ? GF_PLAIN_FIELDS : GF_ROW_FIELDS>(x, i, r, t);
 }

@@ -336,23 +336,26 @@ static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64
     if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, pool, row);
 }
 
-static __global__ void __launch_bounds__(THREADS) open(const gf_cuda_step x, const int what) {
+template <bool PLAIN> static __global__ void __launch_bounds__(THREADS) open(const gf_cuda_step x, const int what) {
+    gf_assume<PLAIN>(x, blockIdx.y);
     open_sample(x, what, blockIdx.y, int64_t(blockIdx.x) * THREADS + threadIdx.x);
 }
 
 static unsigned open_blocks(const gf_cuda_step *x) { return static_cast<unsigned>((x->plan.cols + THREADS - 1) / THREADS); }
 
 cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream) {
-    open<<<dim3(open_blocks(x), x->plan.sides), THREADS, 0, stream>>>(*x, what);
+    auto *const made = gf_is_plain(x) ? open<true> : open<false>;
+    made<<<dim3(open_blocks(x), x->plan.sides), THREADS, 0, stream>>>(*x, what);
     return cudaGetLastError();
 }
 
 /* Unit rows and `open` at once: neither needs the other. The blocks of `open` come first, as they take longer. */
-template <class T>
+template <class T, bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     begin(const gf_cuda_step x, const gf_embed_args e, const int what, const unsigned blocks) {
     const unsigned first = blocks * x.plan.sides;
     if (blockIdx.x < first) {
+        gf_assume<PLAIN>(x, blockIdx.x / blocks);
         open_sample(x, what, blockIdx.x / blocks, int64_t(blockIdx.x % blocks) * THREADS + threadIdx.x);
         return;
     }
@@ -363,7 +366,8 @@ static __global__ void __launch_bounds__(THREADS)
 cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream) {
     const unsigned blocks = open_blocks(x), samples = static_cast<unsigned>((job->rows + THREADS / 32 - 1) / (THREADS / 32));
     gf_with_dtype(job->a.dtype, [&](auto zero) {
-        begin<decltype(zero)><<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
+        auto *const made = gf_is_plain(x) ? begin<decltype(zero), true> : begin<decltype(zero), false>;
+        made<<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
     });
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess || !x->slot || x->store.key || !(what & GF_CUDA_GATHER)) return e;

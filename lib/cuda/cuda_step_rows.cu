@@ -62,7 +62,8 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
     return s;
 }
 
-static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
+template <bool PLAIN> static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
+    gf_assume<PLAIN>(x, blockIdx.y);
     const int64_t r0 = int64_t(blockIdx.x) * THREADS, r = r0 + threadIdx.x;
     gf_summed_row s = {};
     glofnd_anchor fresh = {};
@@ -70,12 +71,13 @@ static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
         fresh = x.side[blockIdx.y].fresh[r / x.plan.per_sample];
         s = summed(x, blockIdx.y, r);
     }
-    gf_finish_rows<THREADS>(x, blockIdx.y, r0, THREADS, s, fresh);
+    gf_finish_rows<THREADS, PLAIN>(x, blockIdx.y, r0, THREADS, s, fresh);
 }
 
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream) {
     const int64_t own = x->plan.rows * x->plan.per_sample;
-    finish<<<dim3(static_cast<unsigned>((own + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
+    auto *const made = gf_is_plain(x) ? finish<true> : finish<false>;
+    made<<<dim3(static_cast<unsigned>((own + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
     return cudaGetLastError();
 }
 
@@ -220,16 +222,17 @@ static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned f
     y.kept = t.kept, y.lo = sm.lo[r];
 }
 
-template <class How, unsigned FLAGS>
+template <class How, unsigned FLAGS, bool PLAIN>
 static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_constant__ small_args d) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ block_rows sm;
     const int i = blockIdx.y, r0 = blockIdx.x * ROWS;
     const gf_tile_args &a = d.pass[i];
     const gf_plan &p = d.step.plan;
-    const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
+    const unsigned flags = FLAGS != GF_ANY_FLAGS ? FLAGS : PLAIN ? gf_flags_of<GF_ANY_FLAGS>(a) : a.flags;
     const int cols = a.k.rows, ld = scores_ld(cols), rows = min(ROWS, a.q.rows - r0);
     float *s = reinterpret_cast<float *>(shared);
+    gf_assume<PLAIN>(d.step, i);
     own_row y = begin(d.step, i, r0, rows, sm);
     How::scores(a, shared + ROWS * sizeof(float) * ld, r0, s, ld);
     if (p.learned && p.updating && !p.pooled && p.o.learner != GLOFND_LEARN_RING)
@@ -238,7 +241,7 @@ static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_const
     __syncthreads();
     gf_summed_row own = {};
     if (int(threadIdx.x) < rows) own = sm.sums[threadIdx.x];
-    gf_finish_rows<SMALL_THREADS>(d.step, i, r0, ROWS, own, y.fresh);
+    gf_finish_rows<SMALL_THREADS, PLAIN>(d.step, i, r0, ROWS, own, y.fresh);
 }
 
 /* ----- launches ----- */
@@ -254,10 +257,11 @@ static int most_columns(const gf_cuda_pass *pass, int sides) {
 
 template <class How, unsigned FLAGS = GF_ANY_FLAGS> static cudaError_t launch(const small_args &d, cudaStream_t stream) {
     const size_t bytes = shared_bytes(How::bytes(d.pass[0].ld), d.cols);
-    const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(small<How, FLAGS>));
+    auto *const made = gf_is_plain(&d.step) ? small<How, FLAGS, true> : small<How, FLAGS, false>;
+    const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(made));
     if (e != cudaSuccess) return e;
     const dim3 grid((d.pass[0].q.rows + ROWS - 1) / ROWS, d.step.plan.sides);
-    small<How, FLAGS><<<grid, SMALL_THREADS, bytes, stream>>>(d);
+    made<<<grid, SMALL_THREADS, bytes, stream>>>(d);
     return cudaGetLastError();
 }
 

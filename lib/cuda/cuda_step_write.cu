@@ -41,9 +41,10 @@ static __device__ void write_row(const gf_cuda_step &x, const float *z, const fl
 }
 
 /* The blocks from `first_sum` on add up the totals. */
-template <class T> static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x, const unsigned first_sum) {
+template <class T, bool PLAIN>
+static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x, const unsigned first_sum) {
     if (blockIdx.x >= first_sum) {
-        gf_sum_rows(x, blockIdx.x - first_sum, gridDim.x - first_sum);
+        gf_sum_rows<PLAIN>(x, blockIdx.x - first_sum, gridDim.x - first_sum);
         return;
     }
     const int64_t i = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
@@ -61,7 +62,10 @@ template <class T> static __global__ void __launch_bounds__(32 * WARPS) write(co
 cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream) {
     const unsigned blocks = static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS);
     const unsigned sums = sums_rows ? gf_sum_rows_blocks(x) : 0;
-    gf_with_dtype(x->grad_dtype, [&](auto zero) { write<decltype(zero)><<<blocks + sums, 32 * WARPS, 0, stream>>>(*x, blocks); });
+    gf_with_dtype(x->grad_dtype, [&](auto zero) {
+        auto *const made = gf_is_plain(x) ? write<decltype(zero), true> : write<decltype(zero), false>;
+        made<<<blocks + sums, 32 * WARPS, 0, stream>>>(*x, blocks);
+    });
     return cudaGetLastError();
 }
 
@@ -85,10 +89,13 @@ cudaError_t gf_cuda_write_candidates(const gf_cuda_step *x, int i, void *grad, c
 
 /* ----- statistics ----- */
 
-static __global__ void __launch_bounds__(GF_SUM_THREADS) sum_rows(const gf_cuda_step x) { gf_sum_rows(x, blockIdx.x, gridDim.x); }
+template <bool PLAIN> static __global__ void __launch_bounds__(GF_SUM_THREADS) sum_rows(const gf_cuda_step x) {
+    gf_sum_rows<PLAIN>(x, blockIdx.x, gridDim.x);
+}
 
 cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream) {
-    sum_rows<<<gf_sum_rows_blocks(x), GF_SUM_THREADS, 0, stream>>>(*x);
+    auto *const made = gf_is_plain(x) ? sum_rows<true> : sum_rows<false>;
+    made<<<gf_sum_rows_blocks(x), GF_SUM_THREADS, 0, stream>>>(*x);
     return cudaGetLastError();
 }
 

@@ -11,6 +11,7 @@
  */
 
 /* One tile of 64 x 64: each thread's 4 columns join the sums of its 4 rows. */
+template <unsigned FLAGS>
 static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, int c0, const gf_row_view (&x)[4],
                                                 gf_row_sums<double> (&t)[4], gf_exact_shared &sm) {
     const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
@@ -27,30 +28,31 @@ static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, i
         const auto score = [&](int j) { return scored ? other[i][j] : s[i][j]; };
         const auto col = [&](int j) { return c + j; };
         if (a.flags & GF_ABOVE) gf_count_row<4>(x[i], t[i], v);
-        else gf_sum_row<gf_exp_exact, 4>(a, a.flags, x[i], t[i], v, score, col);
+        else gf_sum_row<gf_exp_exact, 4>(a, gf_flags_of<FLAGS>(a), x[i], t[i], v, score, col);
     }
 }
 
-static __global__ void __launch_bounds__(GF_EXACT_THREADS) stats_exact(const gf_tile_args a) {
+template <unsigned FLAGS> static __global__ void __launch_bounds__(GF_EXACT_THREADS) stats_exact(const gf_tile_args a) {
     __shared__ gf_exact_shared sm;
     const int r0 = blockIdx.x * GF_EXACT_TILE, ty = threadIdx.x / 16;
     gf_row_view x[4];
     gf_row_sums<double> t[4];
     if (gf_is_off(a)) return;
     for (int i = 0; i < 4; i++) {
-        x[i] = gf_view_row<gf_exp_exact>(a, a.flags, r0 + 4 * ty + i);
+        x[i] = gf_view_row<gf_exp_exact>(a, gf_flags_of<FLAGS>(a), r0 + 4 * ty + i);
         t[i] = gf_no_sums<double>();
     }
-    for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) add_tile(a, r0, c0, x, t, sm);
+    for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) add_tile<FLAGS>(a, r0, c0, x, t, sm);
     for (int i = 0; i < 4; i++) {
         const int r = r0 + 4 * ty + i;
-        for (int lanes = 1; lanes < 16; lanes *= 2) gf_join_lanes<gf_exp_exact>(a.flags, x[i].k, t[i], lanes);
-        if (threadIdx.x % 16 == 0 && r < a.q.rows) gf_write_sums(a, a.flags, r, t[i]);
+        for (int lanes = 1; lanes < 16; lanes *= 2) gf_join_lanes<gf_exp_exact>(gf_flags_of<FLAGS>(a), x[i].k, t[i], lanes);
+        if (threadIdx.x % 16 == 0 && r < a.q.rows) gf_write_sums(a, gf_flags_of<FLAGS>(a), r, t[i]);
     }
 }
 
 cudaError_t gf_stats_exact(const gf_tile_args &a, cudaStream_t stream) {
-    stats_exact<<<(a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, GF_EXACT_THREADS, 0, stream>>>(a);
+    auto *const made = a.flags & GF_SIGMOID ? stats_exact<GF_ANY_SIGMOID> : stats_exact<GF_ANY_FLAGS>;
+    made<<<(a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, GF_EXACT_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }
 
@@ -71,6 +73,7 @@ struct grad_shared {
     float p[GF_EXACT_TILE][GF_EXACT_TILE + 1];
 };
 
+template <unsigned FLAGS>
 static __device__ __forceinline__ void weigh_tile(const gf_tile_args &a, int r0, int c0, const gf_weight_view (&x)[4],
                                                   gf_colsum (&t)[4], grad_shared &sm) {
     const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
@@ -82,12 +85,12 @@ static __device__ __forceinline__ void weigh_tile(const gf_tile_args &a, int r0,
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const int c = c0 + 4 * tx + j;
-        const gf_weight_view y = gf_view_column<gf_exp_exact>(a, a.flags, c);
+        const gf_weight_view y = gf_view_column<gf_exp_exact>(a, gf_flags_of<FLAGS>(a), c);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float v = gf_is_pair(a, r0 + 4 * ty + i, c) ? s[i][j] : CUDART_NAN_F;
             sm.p[4 * ty + i][4 * tx + j] =
-                gf_pair_weight<gf_exp_exact>(a, a.flags, x[i], y, r0 + 4 * ty + i, c, v, scored ? score[i][j] : v,
+                gf_pair_weight<gf_exp_exact>(a, gf_flags_of<FLAGS>(a), x[i], y, r0 + 4 * ty + i, c, v, scored ? score[i][j] : v,
                                              col_scored ? col_score[i][j] : v, t[i]);
         }
     }
@@ -121,7 +124,7 @@ static __device__ __forceinline__ void write_counts(const gf_tile_args &a, int r
     if (a.flags & GF_QUALITY) a.row.same[r] = same, a.row.hits[r] = hits;
 }
 
-static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_tile_args a) {
+template <unsigned FLAGS> static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_tile_args a) {
     __shared__ grad_shared sm;
     const int r0 = blockIdx.x * GF_EXACT_TILE, d0 = blockIdx.y * SLICE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
     gf_weight_view x[4];
@@ -129,12 +132,12 @@ static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_t
     float out[4][8];
     if (gf_is_off(a)) return;
     for (int i = 0; i < 4; i++) {
-        x[i] = gf_view_weights<gf_exp_exact>(a.row, a.flags, r0 + 4 * ty + i, a.q.rows);
+        x[i] = gf_view_weights<gf_exp_exact>(a.row, gf_flags_of<FLAGS>(a), r0 + 4 * ty + i, a.q.rows);
         t[i] = {0.0, 0.0, 0, 0};
         for (int j = 0; j < 8; j++) out[i][j] = 0.0f;
     }
     for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) {
-        weigh_tile(a, r0, c0, x, t, sm);
+        weigh_tile<FLAGS>(a, r0, c0, x, t, sm);
         if (a.row.grad) multiply(out, a, c0, d0, sm);
         __syncthreads();
     }
@@ -150,7 +153,8 @@ static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_t
 cudaError_t gf_grad_exact(const gf_tile_args &a, cudaStream_t stream) {
     const int slices = a.row.grad ? (a.ld + SLICE - 1) / SLICE : 1;
     const dim3 grid((a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, slices);
-    grad_exact<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
+    auto *const made = a.flags & GF_SIGMOID ? grad_exact<GF_ANY_SIGMOID> : grad_exact<GF_ANY_FLAGS>;
+    made<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }
 

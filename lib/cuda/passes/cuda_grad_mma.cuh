@@ -1,6 +1,6 @@
 /* cuda_grad_mma.cuh - pass C on tensor cores: S of a tile, its weights P in the same registers, P Z, all in one sweep.
  *
- * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or GF_ANY_FLAGS: tested at run time.
+ * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or gf_is_any: tested at run time.
  * Only the kernels in sm90, which weigh their tiles in the same way, have GF_QUALITY among the constant flags.
  */
 #pragma once
@@ -71,7 +71,7 @@ __device__ __forceinline__ void gf_plain_weights(float (&acc)[C::MT][C::NT][4], 
     }
 }
 
-/* ---- any flags ---- */
+/* ---- any flags, or constant ones where a tile has blanks ---- */
 
 template <class C> struct gf_grad_any {
     static constexpr int COUNT = 2 * C::MT;
@@ -79,16 +79,17 @@ template <class C> struct gf_grad_any {
     gf_colsum counts[COUNT];
 };
 
-template <class C>
+template <class C, unsigned FLAGS>
 __device__ __forceinline__ void gf_any_weights(const gf_tile_args &a, float (&acc)[C::MT][C::NT][4], gf_grad_any<C> &x, int r0,
                                                int c0) {
+    const unsigned flags = gf_flags_of<FLAGS>(a);
     const int r = r0 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int n = 0; n < C::NT; n++)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             const int c = c0 + 8 * n + 2 * (threadIdx.x % 4) + j;
-            const gf_weight_view y = gf_view_column<gf_exp_fast>(a, a.flags, c);
+            const gf_weight_view y = gf_view_column<gf_exp_fast>(a, flags, c);
 #pragma unroll
             for (int m = 0; m < C::MT; m++)
 #pragma unroll
@@ -96,7 +97,7 @@ __device__ __forceinline__ void gf_any_weights(const gf_tile_args &a, float (&ac
                     const int i = 2 * m + h;
                     const float v = acc[m][n][2 * h + j];
                     acc[m][n][2 * h + j] =
-                        gf_pair_weight<gf_exp_fast>(a, a.flags, x.view[i], y, r + 16 * m + 8 * h, c, v, v, v, x.counts[i]);
+                        gf_pair_weight<gf_exp_fast>(a, flags, x.view[i], y, r + 16 * m + 8 * h, c, v, v, v, x.counts[i]);
                 }
         }
 }
@@ -159,7 +160,7 @@ __device__ __forceinline__ void gf_write_grad(const gf_tile_args &a, const float
 template <class C, unsigned FLAGS>
 static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(const __grid_constant__ gf_tile_args a) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    constexpr bool ANY = FLAGS == GF_ANY_FLAGS;
+    constexpr bool ANY = gf_is_any(FLAGS);
     gf_grad_columns<C> &numbers = *reinterpret_cast<gf_grad_columns<C> *>(shared + C::TILES);
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
     const int warp = threadIdx.x / 32, wn = warp % C::WN, row = warp / C::WN * 16 * C::MT, col = wn * 8 * C::NT;
@@ -176,7 +177,8 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
         const int r = r0 + row + 16 * (i / 2) + 8 * (i % 2) + lane / 4;
         x.w[i] = !ANY && r < a.q.rows ? a.row.w[r] : 0.0f;
         x.theta[i] = !ANY && FLAGS & GF_MASK && r < a.q.rows ? a.row.theta[r] : 0.0f;
-        if (ANY) y.view[i] = gf_view_weights<gf_exp_fast>(a.row, a.flags, r, a.q.rows), y.counts[i] = {0.0, 0.0, 0, 0};
+        if (ANY)
+            y.view[i] = gf_view_weights<gf_exp_fast>(a.row, gf_flags_of<FLAGS>(a), r, a.q.rows), y.counts[i] = {0.0, 0.0, 0, 0};
     }
     const float k = a.row.inv_tau[0] * gf_exp_fast::scale;
     float out[C::MT][C::OUT / 8][4] = {};
@@ -193,7 +195,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
         gf_copy_commit();
         gf_scores<C>(acc, rows, row, here, col);
         if (gf_has_blanks(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, ANY ? CUDART_NAN_F : -CUDART_INF_F);
-        if (ANY) gf_any_weights<C>(a, acc, y, r0 + row, c0 + col);
+        if (ANY) gf_any_weights<C, FLAGS>(a, acc, y, r0 + row, c0 + col);
         else gf_plain_weights<C, FLAGS>(acc, x, numbers.w[buffer] + col, numbers.theta[buffer] + col, nullptr, k);
         gf_weighted<C>(out, acc, here, col, blockIdx.y * C::OUT);
     }

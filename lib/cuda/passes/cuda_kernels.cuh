@@ -58,6 +58,17 @@ static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
     return x;
 }
 
+/* FLAGS of a kernel: constant flags, or any. GF_SIGMOID has kernels of its own: its code would slow down those of other losses. */
+#define GF_ANY_FLAGS 0xffffffffu   /* without GF_SIGMOID */
+#define GF_ANY_SIGMOID 0x7fffffffu /* with it */
+
+constexpr bool gf_is_any(unsigned flags) { return flags == GF_ANY_FLAGS || flags == GF_ANY_SIGMOID; }
+
+template <unsigned FLAGS> __device__ __forceinline__ unsigned gf_flags_of(const gf_tile_args &a) {
+    if (!gf_is_any(FLAGS)) return FLAGS;
+    return FLAGS == GF_ANY_FLAGS ? a.flags & ~unsigned(GF_SIGMOID) : (a.flags & ~unsigned(GF_SHIFT)) | GF_SIGMOID;
+}
+
 static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     gf_tile_args a = {};
     a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);

@@ -1,7 +1,6 @@
 /* cuda_stats_mma.cuh - pass B on tensor cores. See tile_mma.cuh for the layout of tiles.
  *
- * FLAGS is the set of flags the kernel was compiled for (none, GF_MASK | GF_COUNT, GF_ABOVE), or GF_ANY_FLAGS: tested at run
- * time.
+ * FLAGS is the set of flags the kernel was compiled for (none, GF_MASK | GF_COUNT, GF_ABOVE), or gf_is_any: tested at run time.
  */
 #pragma once
 
@@ -32,8 +31,8 @@ __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_ro
     for (int i = 0; i < gf_stats_rows<C>::COUNT; i++) {
         const auto v = [&](int j) { return acc[i / 2][j / 2][2 * (i % 2) + j % 2]; };
         const auto col = [&](int j) { return c0 + 8 * (j / 2) + 2 * (threadIdx.x % 4) + j % 2; };
-        if (FLAGS == GF_ANY_FLAGS && !(a.flags & GF_ABOVE))
-            gf_sum_row<gf_exp_fast, N>(a, a.flags, x.view[i], x.sums[i], v, v, col);
+        if (gf_is_any(FLAGS) && !(a.flags & GF_ABOVE))
+            gf_sum_row<gf_exp_fast, N>(a, gf_flags_of<FLAGS>(a), x.view[i], x.sums[i], v, v, col);
         else if (FLAGS & GF_ABOVE) gf_count_row<N>(x.view[i], x.sums[i], v);
         else gf_sum_row_plain<gf_exp_fast, N, FLAGS>(x.view[i], x.sums[i], v);
     }
@@ -75,10 +74,10 @@ __device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned 
 template <class C, unsigned FLAGS>
 static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_stats_mma(const __grid_constant__ gf_tile_args a) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
+    const unsigned flags = gf_flags_of<FLAGS>(a);
     const int warp = threadIdx.x / 32, row = warp / C::WN * 16 * C::MT, r0 = blockIdx.x * C::BM;
     gf_stats_rows<C> x;
-    if (FLAGS == GF_ANY_FLAGS && gf_is_off(a)) return;
+    if (gf_is_any(FLAGS) && gf_is_off(a)) return;
     gf_stats_begin<C>(a, flags, x, r0 + row);
     gf_each_tile<C>(a, shared, r0, FLAGS == 0 ? -CUDART_INF_F : CUDART_NAN_F,
                     [&](const float(&acc)[C::MT][C::NT][4], int c) { gf_stats_tile<C, FLAGS>(a, x, acc, c); });

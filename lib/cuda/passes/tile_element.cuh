@@ -1,7 +1,7 @@
 /* tile_element.cuh - operations on one similarity: decisions and sums of pass B, weights of pass C.
  *
  * The flags are an argument everywhere: a constant in kernels for one set of flags, where the branches fold, a variable in the
- * general one. `Exp` computes exponentials (gf_exp_exact, gf_exp_fast).
+ * general ones (gf_flags_of). `Exp` computes exponentials (gf_exp_exact, gf_exp_fast).
  */
 #pragma once
 

@@ -14,8 +14,6 @@
 
 #include "cuda/passes/cuda_kernels.cuh"
 
-#define GF_ANY_FLAGS 0xffffffffu
-
 template <int D_, int HALVES_, int WM_, int WN_, int MT_, int NT_, int BLOCKS_ = 1, int OUT_ = D_> struct gf_mma_shape {
     static constexpr int D = D_, HALVES = HALVES_, WM = WM_, WN = WN_, MT = MT_, NT = NT_;
     static constexpr int OUT = OUT_;       /* dimensions of P Z that a block computes */
@@ -266,7 +264,7 @@ __device__ __forceinline__ void gf_weighted(float (&out)[C::MT][C::OUT / 8][4], 
 /* ---------- The shape of tiles, by batch, dimension and number of halves ----------
  *
  * `Pass` is stats or grad:
- *     launch<C, FLAGS>(a, stream)     the kernel of shape C for constant flags, or GF_ANY_FLAGS
+ *     launch<C, FLAGS>(a, stream)     the kernel of shape C for constant flags, GF_ANY_FLAGS, or GF_ANY_SIGMOID
  *     plain_flags(a)                  the constant flags that serve this pass; GF_ANY_FLAGS: none do
  *     MASKED, COUNTS                  the constant flags with a threshold; 1: GF_ABOVE is constant, too
  *     OUT                             dimensions of its result per block, at most; 0: it has no result
@@ -289,7 +287,10 @@ template <class Pass, int D, int HALVES> static cudaError_t gf_launch_any(const 
     constexpr int NT = D > WIDE ? 2 : HALVES == 1 ? 4 : Pass::SPLIT_NT;
     typedef gf_mma_shape<D, HALVES, 1, D <= WIDE ? 8 : 8 * WIDE / D, 1, 2, 1, OUT> few_rows;
     typedef gf_mma_shape<D, HALVES, D <= 2 * WIDE ? 8 : 4, 1, 1, NT, 1, OUT> many_rows;
-    if (gf_block_rows(a.q.rows) < 64) return Pass::template launch<few_rows, GF_ANY_FLAGS>(a, stream);
+    const bool few = gf_block_rows(a.q.rows) < 64;
+    if (a.flags & GF_SIGMOID && few) return Pass::template launch<few_rows, GF_ANY_SIGMOID>(a, stream);
+    if (a.flags & GF_SIGMOID) return Pass::template launch<many_rows, GF_ANY_SIGMOID>(a, stream);
+    if (few) return Pass::template launch<few_rows, GF_ANY_FLAGS>(a, stream);
     return Pass::template launch<many_rows, GF_ANY_FLAGS>(a, stream);
 }
 

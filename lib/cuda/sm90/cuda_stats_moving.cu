@@ -207,7 +207,7 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void decide(co
     glofnd_anchor row = sm.fresh[at];
     if (is_open(x, r)) {
         const int above = all_above<C, CLUSTER>(sm, at) + (x.m.per_sample == 2 ? all_above<C, CLUSTER>(sm, at ^ 1) : 0);
-        gf_lambda_update(&x.m.learner, &row, &row, double(above), double(x.m.per_sample * x.m.negatives[x.side]));
+        gf_lambda_descend(&x.m.learner, &row, double(above), double(x.m.per_sample * x.m.negatives[x.side]));
     }
     const float limit = gf_lambda_threshold(row.lambda);
     if (limit < sm.lo[at]) sm.again = 1;

@@ -1,5 +1,5 @@
 /* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wgmma.cuh for the tiles. FLAGS: those a
- * kernel was compiled for, or GF_ANY_FLAGS: tested at run time.
+ * kernel was compiled for, or gf_is_any: tested at run time.
  *
  * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn; `fold` joins them in their order.
  * Pass C writes as many of the weights P as fit the buffer, rounded to bf16, then adds their P Z to the gradient of these rows: S
@@ -76,7 +76,7 @@ template <class Body> static __device__ __forceinline__ void each_tile(const job
 
 template <unsigned FLAGS>
 static __device__ __forceinline__ void sum_tile(const gf_tile_args &a, gf_stats_rows<C> &y, const float (&s)[1][16][4], int c0) {
-    const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
+    const unsigned flags = gf_flags_of<FLAGS>(a);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const auto v = [&](int j) { return s[0][j / 2][2 * i + j % 2]; };
@@ -141,15 +141,15 @@ template <unsigned FLAGS, bool QUALITY> struct weigh_rows : scores {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int r = r0 + 8 * i + lane / 4;
-            y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r, x.a.q.rows);
+            y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, gf_flags_of<KNOWN>(x.a), r, x.a.q.rows);
             y.counts[i] = {0.0, 0.0, 0, 0};
             z.label[i] = y.view[i].label;
-            if (FLAGS == GF_ANY_FLAGS || r >= x.a.q.rows) continue;
+            if (gf_is_any(FLAGS) || r >= x.a.q.rows) continue;
             z.w[i] = x.a.row.w[r];
             if (FLAGS & GF_MASK) z.theta[i] = x.a.row.theta[r];
         }
         each_tile(x, sm, [&](float(&s)[1][16][4], int c0, bool dirty) {
-            if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
+            if (gf_is_any(FLAGS) || dirty) gf_any_weights<C, KNOWN>(x.a, s, y, r0, c0);
             else gf_plain_weights<C, KNOWN>(s, z, x.a.col.w + c0, x.a.col.theta + c0, x.a.col.label + c0, k);
             write_weights(x, s, at, c0 - x.col0);
         });
@@ -228,7 +228,7 @@ static kernel stats_kernel(unsigned flags) {
     case GF_MASK | GF_COUNT: return wide_kernel<sum_rows<GF_MASK | GF_COUNT>>;
     case GF_MOMENT: return wide_kernel<sum_rows<GF_MOMENT>>;
     case GF_MASK | GF_COUNT | GF_MOMENT: return wide_kernel<sum_rows<GF_MASK | GF_COUNT | GF_MOMENT>>;
-    default: return wide_kernel<sum_rows<GF_ANY_FLAGS>>;
+    default: return flags & GF_SIGMOID ? wide_kernel<sum_rows<GF_ANY_SIGMOID>> : wide_kernel<sum_rows<GF_ANY_FLAGS>>;
     }
 }
 
@@ -240,7 +240,7 @@ static kernel grad_kernel(const gf_tile_args &a) {
     switch (gf_grad_pass::labelled_flags(a)) {
     case 0: return weigh_kernel<0>(a);
     case GF_MASK: return weigh_kernel<GF_MASK>(a);
-    default: return weigh_kernel<GF_ANY_FLAGS>(a);
+    default: return a.flags & GF_SIGMOID ? weigh_kernel<GF_ANY_SIGMOID>(a) : weigh_kernel<GF_ANY_FLAGS>(a);
     }
 }
 

@@ -185,19 +185,26 @@ GF_HD void gf_lambda_open(const gf_learner *l, const glofnd_anchor *pool, glofnd
     row->m = pool->lambda;
 }
 
-/* One update with `above` of the anchor's n negatives above lambda; counts the visit. `pool`: as the step found it; only SHRINKAGE
- * reads it. */
-GF_HD void gf_lambda_update(const gf_learner *l, const glofnd_anchor *pool, glofnd_anchor *row, double above, double n) {
-    if (l->shrinks) {
-        const double expected = l->alpha * n;
-        const double step = gf_counts_step(gf_pool_scale(l, pool), above, expected, gf_anchor_prior(row, expected));
-        row->lambda = (float)gf_lambda_project((double)row->lambda + step);
-        row->v = (float)-fmin(gf_remembered(row) + expected, GF_MEMORY_COUNTS + GF_MEMORY_VISITS * expected);
-    } else {
-        const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
-        *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, above / n));
-    }
+/* One update with `above` of the anchor's n negatives above lambda; counts the visit. By gradients: of all learners but SHRINKAGE. */
+GF_HD void gf_lambda_descend(const gf_learner *l, glofnd_anchor *row, double above, double n) {
+    const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
+    *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, above / n));
     row->clock++;
+}
+
+/* The same by SHRINKAGE. `pool`: as the step found it. */
+GF_HD void gf_lambda_shrink(const gf_learner *l, const glofnd_anchor *pool, glofnd_anchor *row, double above, double n) {
+    const double expected = l->alpha * n;
+    const double step = gf_counts_step(gf_pool_scale(l, pool), above, expected, gf_anchor_prior(row, expected));
+    row->lambda = (float)gf_lambda_project((double)row->lambda + step);
+    row->v = (float)-fmin(gf_remembered(row) + expected, GF_MEMORY_COUNTS + GF_MEMORY_VISITS * expected);
+    row->clock++;
+}
+
+/* The same by any learner; only SHRINKAGE reads `pool`. */
+GF_HD void gf_lambda_update(const gf_learner *l, const glofnd_anchor *pool, glofnd_anchor *row, double above, double n) {
+    if (l->shrinks) gf_lambda_shrink(l, pool, row, above, n);
+    else gf_lambda_descend(l, row, above, n);
 }
 
 /* lambda set to a quantile by lambda_init; counts the visit. */
