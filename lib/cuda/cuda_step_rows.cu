@@ -223,7 +223,7 @@ static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned f
 }
 
 template <class How, unsigned FLAGS, bool PLAIN>
-static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_constant__ small_args d) {
+static __global__ void __launch_bounds__(SMALL_THREADS, 1) small(const __grid_constant__ small_args d) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ block_rows sm;
     const int i = blockIdx.y, r0 = blockIdx.x * ROWS;
