@@ -24,7 +24,7 @@ done
 "$glofnd" man pages > /dev/null || fail "no manual pages"
 # Synopses have their own breaks; everything else is filled by troff.
 for page in pages/*.1; do
-    awk '/^\.nf$/ { on = 1; next } /^\.fi$/ { on = 0 } on { gsub(/\\-/, "-"); gsub(/\\[e&]/, ""); bad += length > 73 }
+    awk '/^\.nf$/ { on = 1; next } /^\.fi$/ { on = 0 } on { gsub(/\\-/, "-"); gsub(/\\[e&:]/, ""); bad += length > 73 }
         END { exit bad > 0 }' "$page" || fail "$page has a synopsis of more than 80 columns"
 done
 for what in knn linear transfer fn threshold retrieval zeroshot; do fits 45 eval $what --help; done
