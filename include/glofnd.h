@@ -337,7 +337,8 @@ typedef struct glofnd_batch {
                                                           anchor with its id. Negative: unknown, no anchor's (of a store
                                                           of keys any number is an id) */
     void *grad_negatives_a, *grad_negatives_b;      /* out, NULL: not wanted. Rows of dim numbers of grad_dtype, overwritten */
-    double bias;                                    /* of this step, for loss sigmoid; 0: as in the options */
+    double bias;                                    /* of this step, for loss sigmoid; 0: as in the options. For a
+                                                       bias of exactly 0, set the option to 0 */
 } glofnd_batch;
 
 typedef struct glofnd_stats {

@@ -585,6 +585,14 @@ def _no_second_gradient() -> None:
                                     "and leave the loss out of penalties on gradients")
 
 
+def _like_tau(ctx: Any, grad: torch.Tensor) -> Optional[torch.Tensor]:
+    """The gradient of the temperature as the temperature came; None: nobody asks for it."""
+    if ctx.tau_like is None or not ctx.needs_input_grad[2]:
+        return None
+    dtype, device, shape = ctx.tau_like
+    return grad.to(dtype=dtype, device=device).reshape(shape)
+
+
 class CandidateStepFunction(torch.autograd.Function):
     """glofnd::step_candidates under autograd."""
 
@@ -600,10 +608,7 @@ class CandidateStepFunction(torch.autograd.Function):
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         _no_second_gradient()
         grad_a, grad_b, grad_tau, more_a, more_b = ctx.saved_tensors
-        of_tau = None
-        if ctx.tau_like is not None and ctx.needs_input_grad[2]:
-            dtype, device, shape = ctx.tau_like
-            of_tau = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
+        of_tau = _like_tau(ctx, grad_tau * g)
         a, b, n_a, n_b = ((x * g).to(ctx.dtype) if ctx.needs_input_grad[i] else None
                           for i, x in ((0, grad_a), (1, grad_b), (3, more_a), (4, more_b)))
         return a, b, of_tau, n_a, n_b, None, None, None, None, None, None, None, None
@@ -624,10 +629,7 @@ class StepFunction(torch.autograd.Function):
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         _no_second_gradient()
         grad_a, grad_b, grad_tau = ctx.saved_tensors
-        of_tau = None
-        if ctx.tau_like is not None and ctx.needs_input_grad[2]:
-            dtype, device, shape = ctx.tau_like
-            of_tau = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
+        of_tau = _like_tau(ctx, grad_tau * g)
         a = grad_a * g if ctx.needs_input_grad[0] else None
         b = grad_b * g if ctx.needs_input_grad[1] else None
         if grad_a.dtype != ctx.dtype:

@@ -60,6 +60,7 @@ keep = [int(l) for l in open(os.path.join(folder, "keep.txt"))]
 gone = [l.split("\t") for l in open(os.path.join(folder, "remove.tsv")).read().splitlines()[1:]]
 limit = summary["keep_limit"] if rows else summary["dup"]
 assert len(keep) + len(gone) == N and not set(keep) & {int(g[0]) for g in gone}
+# S is computed here in doubles, by the library in floats.
 for g in gone:
     row, kept, s = int(g[0]), int(g[1]), float(g[4])
     assert kept in keep and s >= limit - 1e-6 and abs(S[row][kept] - s) < 1e-5, (g, limit)
