@@ -352,7 +352,7 @@ static glofnd_status patches_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 /* ----- with a batch norm in the epilogue ----------------------------------------------------------------------------------- */
 
-/* Sizes from which it pays (docs/lessons.md). Smaller batch norms are done in one launch, which keeps a part of their numbers on
+/* Sizes from which it pays (research/2026-11). Smaller batch norms are done in one launch, which keeps a part of their numbers on
  * the chip: pays in cunn_norm.cu. */
 #define CONV1X1_BYTES ((int64_t)72 << 20)
 #define CONV3X3_BYTES ((int64_t)32 << 20)

@@ -495,7 +495,7 @@ void gf_cunn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count
 /* ----- one rank: statistics and the pass that writes ----------------------------------------------------------------- */
 
 /* One launch instead of two pays up to a size that is a multiple of all shared memory, less where more arrays pass through the
- * cache; and from there on costs, since tiles of 128 bytes are slower to read than whole rows (docs/lessons.md). */
+ * cache; and from there on costs, since tiles of 128 bytes are slower to read than whole rows (research/2026-11). */
 #define PAYS 2.25
 #define PAYS_WITH_SUM 1.75
 #define PAYS_WITH_SHORTCUT 0.85
