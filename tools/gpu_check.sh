@@ -207,7 +207,7 @@ named_runs() {
     done <<EOF
 wcl --loss simclr --detector components --action attract --attract_omega 1
 views --loss isogclr-views
-support --detector fnc --fnc_rule topk --fnc_support 3 --fnc_aggregate max --alpha 0.05
+support --detector fnc --fnc_rule topk --fnc_support 3 --alpha 0.05
 threshold --detector fnc --fnc_rule threshold --fnc_support 2 --fnc_threshold 0.6
 positive --detector positive --margin -0.1
 mutual --detector mutual --alpha 0.05 --lambda-init quantile

@@ -138,20 +138,6 @@ void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int6
     gf_cpu_kernels_get()->tile->product_int16(s, ld, &left, &right, rows, cols, (int)words, 0);
 }
 
-/* FNC by support views: of every pair the largest score that one of its anchor's vectors gives. */
-static void make_scores(const gf_pass *p, const gf_tile *t, gf_tile_scratch *x) {
-    gf_tile_similarities(x->score, t->ld, &p->score, t->r0, &p->k, t->c0, t->prows, t->pcols);
-    for (int n = 1; n < p->scores; n++) {
-        float *other = x->transposed; /* free so far */
-        gf_tile_similarities(other, t->ld, &p->score, n * p->score_stride + t->r0, &p->k, t->c0, t->prows, t->pcols);
-        for (int r = 0; r < t->prows; r++)
-            for (int c = 0; c < t->pcols; c++) {
-                const size_t at = (size_t)r * t->ld + (size_t)c;
-                x->score[at] = other[at] > x->score[at] ? other[at] : x->score[at];
-            }
-    }
-}
-
 /* NaN where row and column have one key: cols similarities of a row of this key. */
 static void blank_key(float *s, int32_t key, const int32_t *col_key, int64_t cols) {
     for (int64_t c = 0; c < cols; c++)
@@ -195,7 +181,7 @@ gf_tile gf_tile_get(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x)
     if (w->rounded) gf_tile_rounded(t.s, t.ld, w->rounded, p->k.dim, t.r0, t.c0, t.prows, t.pcols);
     else gf_tile_similarities(t.s, t.ld, &p->q, t.r0, &p->k, t.c0, t.prows, t.pcols);
     if (p->flags & GF_TIE && p->score.row) {
-        make_scores(p, &t, x);
+        gf_tile_similarities(x->score, t.ld, &p->score, t.r0, &p->k, t.c0, t.prows, t.pcols);
         t.score = x->score;
     }
     blank_non_pairs(p, &t);
@@ -452,7 +438,7 @@ static int64_t columns_of(const gf_select *p) { return p->k->rows + (p->more ? p
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
 
 size_t gf_cpu_select_bytes(int64_t best, int threads) {
-    return sizeof(float) * (size_t)(ROWS * (2 * CHUNK + capacity(best))) * (size_t)threads;
+    return sizeof(float) * (size_t)(ROWS * (CHUNK + capacity(best))) * (size_t)threads;
 }
 
 /* The scratch of one thread: at least GF_PANEL rows of 1024 floats. */
@@ -706,12 +692,7 @@ static int chunk(const gf_select *p, int64_t r0, int64_t index, float *s) {
     const int64_t c0 = (index - (further ? chunks_of(p->k) : 0)) * CHUNK;
     const int32_t *col_key = further ? p->more_key : p->col_key;
     const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
-    float *other = s + ROWS * CHUNK;
-    for (int n = 0; n < GF_MAX(1, p->copies); n++) {
-        gf_tile_similarities(n ? other : s, CHUNK, q, n * p->copy_stride + r0, k, c0, ROWS, pcols);
-        for (int i = 0; n && i < ROWS * CHUNK; i++)
-            if (i % CHUNK < pcols && other[i] > s[i]) s[i] = other[i];
-    }
+    gf_tile_similarities(s, CHUNK, q, r0, k, c0, ROWS, pcols);
     for (int64_t r = 0; r < GF_MIN(ROWS, q->rows - r0); r++) {
         float *row = s + r * CHUNK;
         for (int c = cols; c < pcols; c++) row[c] = NAN;
@@ -737,7 +718,7 @@ static void select_rows(void *arg, int64_t task, int thread) {
     float *s = select_scratch_of(p, thread);
     candidates x[ROWS];
     int64_t missing[ROWS];
-    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * room, 0, -INFINITY};
+    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
     for (int64_t i = 0; i < chunks; i++) {
         const int pcols = chunk(p, r0, i, s);
         for (candidates *y = x; y < x + rows; y++) {

@@ -57,11 +57,6 @@ static gf_cuda_embed_job embed_job(gf_device_ctx *device, const gf_device_step *
                                .bad = &device->control->bad_embed};
 }
 
-/* FNC: how many support vectors of a row have scores of their own, of which the largest counts; 1: their mean has one. */
-static int score_copies(const gf_device_step *call) {
-    return call->q->support_a && call->plan->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)call->shape->support : 1;
-}
-
 /* Copy n of the support vectors of a side. */
 static gf_cuda_embed support_copy(const gf_device_ctx *device, int side, int64_t n) {
     gf_cuda_embed e = device->side[side].support;
@@ -92,7 +87,7 @@ static glofnd_status embed_support(cuda_step *step) {
                                        .bad = &step->device->control->bad_support};
         QUEUE(step, gf_cuda_embed_rows(&job, stream_of(step)));
     }
-    for (int i = 0; i <= last && score_copies(call) == 1 && call->shape->support > 1; i++)
+    for (int i = 0; i <= last && call->shape->support > 1; i++)
         QUEUE(step, gf_cuda_average_support(&step->args, i, call->shape->support, stream_of(step)));
     return GLOFND_OK;
 }
@@ -233,8 +228,6 @@ static void make_passes(const cuda_step *step, gf_cuda_rows (*rows)(const cuda_s
                                     .k = &other->z,
                                     .score = scored ? &y->score[i] : NULL,
                                     .col_score = scored ? &other->support : NULL,
-                                    .scores = scored ? score_copies(step->call) : 1,
-                                    .score_stride = step->call->shape->all,
                                     .q0 = first_own_row(step),
                                     .shift = args->plan.per_sample - 1,
                                     .row = &y->row[i],
@@ -325,8 +318,6 @@ static glofnd_status batch_topk(const cuda_step *step, int i) {
     }
     const gf_cuda_embed own = own_rows(step, step->call->q->support_a ? &args->side[i].support : &args->side[i].z);
     gf_cuda_select p = selection(step, i, &own);
-    p.copies = score_copies(step->call);
-    p.copy_stride = step->call->shape->all;
     p.best = gf_top_count(args->plan.negatives[i], args->plan.o.alpha);
     p.tie = args->side[i].own.tie;
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
@@ -546,7 +537,6 @@ static glofnd_status candidate_gradients(const cuda_step *step) {
         row.grad = side->extra_grad;
         const gf_cuda_pass pass = {.q = &q,
                                    .k = &k,
-                                   .scores = 1,
                                    .q0 = all, /* no sample of the batch */
                                    .shift = args->plan.per_sample - 1,
                                    .row = &row,

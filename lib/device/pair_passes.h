@@ -53,11 +53,9 @@ typedef struct gf_embed {
 
 typedef struct gf_pass {
     gf_embed q, k;
-    gf_embed score;       /* GF_TIE: left side of the score product; row NULL: q */
-    int scores;           /* ... the largest of so many, their rows ... */
-    int64_t score_stride; /* ... this many rows apart */
-    int64_t q0;           /* position of q's first row in the global batch; k holds all of it */
-    int shift;            /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair. -1: all are pairs */
+    gf_embed score; /* GF_TIE: left side of the score product; row NULL: q */
+    int64_t q0;     /* position of q's first row in the global batch; k holds all of it */
+    int shift;      /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair. -1: all are pairs */
     const int32_t *row_key, *col_key; /* NULL, or rows and columns of one key >= 0 are no pair, either */
     int symmetric;                    /* q is k and rows are columns: every unordered pair once */
     int col_role;                     /* sum: also for the columns' anchors. gradient: P holds their weights too */
@@ -165,8 +163,6 @@ typedef struct gf_rounded {
 
 typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;
-    int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
-    int64_t copy_stride; /* ... this many rows apart */
     int64_t q0;
     int shift;                      /* as gf_pass; -1: no pair is left out */
     int64_t best;                   /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */

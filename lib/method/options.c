@@ -22,7 +22,6 @@ static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", "shrinkage", "auto", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
-static const char *const fnc_aggregates[] = {"mean", "max", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const maths[] = {"auto", "exact", "bf16", "split", NULL};
 static const char *const similarities[] = {"embedding", "bank", NULL};
@@ -68,11 +67,9 @@ static const gf_option rows[] = {
     EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
     EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
     EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
-    SWITCH(lambda_normalize, "0", "threshold", "1: gradient of lambda divided by alpha"),
     REAL(lambda_lr, "0.05", 0, 1000, NOT_MIN, "threshold", "step size of lambda"),
     REAL(lambda_beta1, "0.9", 0, 1, NOT_MAX, "threshold", "decay of the first moment of lambda's gradient"),
     REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
-    REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),
     REAL(lambda_decay, "0", 0, 1e6, CLOSED, "threshold",
          "after this many visits of an anchor its steps shrink as 1/visits; 0: constant steps"),
 
@@ -80,8 +77,7 @@ static const gf_option rows[] = {
     REAL(gamma, "0.9", 0, 1, NOT_MIN, "loss", "weight of the newest batch in the moving average u"),
     REAL(rho, "6.5", 0, 1000, CLOSED, "loss", "fastclip, isogclr: penalty of the temperature"),
     REAL(tau_lr, "0.01", 0, 1, CLOSED, "loss", "isogclr: step size of the individual temperatures"),
-    REAL(tau_min, "0.01", 0.001, 100, CLOSED, "loss", "isogclr: smallest individual temperature"),
-    REAL(tau_max, "1", 0.001, 100, CLOSED, "loss", "isogclr: largest individual temperature"),
+    REAL(tau_min, "0.01", 0.001, GF_TAU_MAX, CLOSED, "loss", "isogclr: smallest individual temperature; the largest is 1"),
     REAL(bias, "-10", -1000, 1000, CLOSED, "loss", "sigmoid: what is added to similarity / tau; its start where it is learned"),
 
     INTEGER(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
@@ -106,10 +102,9 @@ static const gf_option rows[] = {
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experimental", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
-            "fnc_rule topk, threshold: extra views per image that score its pairs"),
+            "fnc_rule topk, threshold: extra views per image, whose mean similarity scores its pairs"),
     REAL(margin, "0.1", -2, 2, CLOSED, "method",
          "detector positive: flag pairs more similar than the own positive plus this; positive-relative: plus this times it"),
-    NAME(fnc_aggregate, fnc_aggregates, "mean", "method", "fnc_support: mean or maximum of the similarities of these views"),
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
@@ -132,22 +127,19 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
     } forbidden[] = {
         {o->mask_epoch < o->update_epoch,
          "mask_epoch: it is before update_epoch, when there are no thresholds to flag with; set it to update_epoch or later"},
-        {o->tau_min > o->tau_max, "tau_min: it is above tau_max, so no temperature lies between them"},
         {ring && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0,
          "ring_rows: too few to find the top alpha of them; expected 1/alpha or more"},
-        {ring && shares,
-         "learner: ring learns a threshold per anchor, but detector single and lambda_warmup share one; change one of them"},
+        {shares && (ring || o->lambda_decay > 0.0), "detector: single and lambda_warmup share one lambda, but learner ring and "
+                                                    "lambda_decay go by the visits of each anchor; "
+                                                    "change one of them"},
         {o->learner == GLOFND_LEARN_SHRINKAGE && (official || o->lambda_init == GLOFND_INIT_ONE),
          "learner: shrinkage starts at the quantile of its first batch, which neither compat official nor lambda_init one does; "
          "set learner to adam or auto"},
-        {o->lambda_decay > 0.0 && shares,
-         "lambda_decay: it counts the visits of an anchor, but detector single and lambda_warmup share one lambda; set it to 0"},
-        {official && gf_starts_at_quantile(o) && o->lambda_warmup > 0,
-         "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0, or lambda_init to "
-         "one"},
-        {official && (sigmoid || scored || (views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP))),
-         "compat: the authors' code has no loss sigmoid, no fastclip or isogclr for two views, and no fnc_rule topk or "
-         "threshold; set compat to paper"},
+        {official && (sigmoid || scored || (views && (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP)) ||
+                      (gf_starts_at_quantile(o) && o->lambda_warmup > 0)),
+         "compat: the authors' code has no loss sigmoid, no fastclip or isogclr for two views, no fnc_rule topk or threshold, "
+         "and "
+         "no lambda_warmup with lambda_init quantile; set compat to paper"},
         {bank && (scored || gf_flags_by_positive(o)), "similarity: bank works with detector glofnd, mutual, single, and fnc with "
                                                       "fnc_rule quantile; set similarity to embedding, or "
                                                       "another detector"},
@@ -187,9 +179,9 @@ static const struct {
 static const struct {
     const char *key, *idle;
 } removed[] = {
-    {"attract_alpha", "0"}, {"flag_probability", "1"}, {"flag_seed", NULL},  {"hard_beta", "0"},
-    {"lambda_clip", "0"},   {"require_label", "0"},    {"ring_rate", "0.3"}, {"tau_beta1", "0.9"},
-    {"tau_beta2", "0.999"}, {"tau_plus", "0"},         {"tile", NULL},
+    {"attract_alpha", "0"}, {"flag_probability", "1"}, {"flag_seed", NULL},       {"fnc_aggregate", "mean"}, {"hard_beta", "0"},
+    {"lambda_clip", "0"},   {"lambda_eps", "0"},       {"lambda_normalize", "0"}, {"require_label", "0"},    {"ring_rate", "0.3"},
+    {"tau_beta1", "0.9"},   {"tau_beta2", "0.999"},    {"tau_max", "1"},          {"tau_plus", "0"},         {"tile", NULL},
 };
 
 int gf_method_option_removed(const char *key) {
@@ -203,7 +195,8 @@ glofnd_status gf_method_options_set(gf_error *err, glofnd_options *o, const char
         for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
             double given = NAN, idle = NAN;
             if (strcmp(removed[i].key, key) != 0 || !removed[i].idle) continue;
-            const int same = !gf_number_read(value, &given) && !gf_number_read(removed[i].idle, &idle) && given == idle;
+            const int same = strcmp(value, removed[i].idle) == 0 ||
+                             (!gf_number_read(value, &given) && !gf_number_read(removed[i].idle, &idle) && given == idle);
             FAIL_IF(err, !same, GLOFND_E_OPTION, "%s: this option was removed in 1.0; only its default %s is still read", key,
                     removed[i].idle);
         }

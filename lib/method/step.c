@@ -514,7 +514,7 @@ static glofnd_status embed_support(gf_step *step) {
         TRY(embed_rows(step, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, NULL));
         TRY(embed_rows(step, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, NULL));
     }
-    for (int i = 0; i <= last && step->scores == 1 && copies > 1; i++) {
+    for (int i = 0; i <= last && copies > 1; i++) {
         const gf_embed *e = &side[i].support;
         const int64_t numbers = all * e->ld;
         for (int64_t x = 0; x < numbers; x++) {
@@ -546,7 +546,6 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     for (int i = 0; i < p->sides; i++) TRY(embed_candidates(step, i));
     TRY(make_keys(step));
     TRY(make_copies(step));
-    step->scores = q->support_a && p->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
     if (p->topk && q->support_a) TRY(embed_support(step));
     /* Labels and groups per row; -1 where there is none. */
     const int32_t *group = p->o.detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
@@ -783,8 +782,6 @@ static gf_pass pairs_of(const gf_step *step, const gf_embed *q, const gf_embed *
     return (gf_pass){
         .q = *q,
         .k = *k,
-        .scores = step->scores,
-        .score_stride = step->plan.all,
         .shift = step->plan.per_sample - 1,
         .flags = step->plan.flags,
         .omega = (float)step->plan.o.omega,
@@ -905,11 +902,9 @@ static void batch_topk(const gf_step *step, int i) {
     }
     const gf_embed own = own_rows(step, step->batch->support_a ? &side->support : &side->z);
     gf_select s = selection(step, i, &own, &step->ws->side[step->plan.sides - 1 - i].z);
-    s.copies = step->scores;
-    s.copy_stride = step->plan.all;
     s.best = gf_top_count(step->plan.negatives[i], step->plan.o.alpha);
     s.tie = side->limits.tie;
-    if (s.copies <= 1) s.lists = side->lists;
+    s.lists = side->lists;
     s.symmetric &= !step->batch->support_a;
     step->ops->select(&s);
 }

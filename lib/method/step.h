@@ -12,7 +12,6 @@ typedef struct gf_step {
     gf_plan plan;           /* sizes and the meaning of the options for this batch */
     const gf_pair_ops *ops; /* passes over all pairs */
     gf_workspace *ws;
-    int scores;                  /* support vectors of a sample whose largest score counts; 1: there is one, or their mean */
     glofnd_store *store;         /* NULL in glofnd_step_grad */
     const int64_t *slot;         /* [rows] of the store: the state of the own samples; -1: a key without a row */
     glofnd_store lent;           /* glofnd_ctx_state: store points here */

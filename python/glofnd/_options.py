@@ -26,17 +26,14 @@ class Options(TypedDict, total=False):
     update_epoch: int
     mask_epoch: int
     lambda_warmup: int
-    lambda_normalize: bool
     lambda_lr: float
     lambda_beta1: float
     lambda_beta2: float
-    lambda_eps: float
     lambda_decay: float
     gamma: float
     rho: float
     tau_lr: float
     tau_min: float
-    tau_max: float
     bias: float
     ring_rows: int
     threads: int
@@ -51,4 +48,3 @@ class Options(TypedDict, total=False):
     fnc_threshold: float
     margin: float
     fnc_support: int
-    fnc_aggregate: Literal["mean", "max"]

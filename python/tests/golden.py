@@ -54,7 +54,7 @@ class Case:
                         "mask_epoch": int(hyper["lda_start"]), "lambda_warmup": int(hyper.get("u_warmup", 0))}
         if options["detector"] in ("glofnd", "single"):
             options |= {"lambda_lr": self.number("lr_lda"), "lambda_beta1": self.number("beta1"),
-                        "lambda_beta2": self.number("beta2"), "lambda_eps": self.number("eps"),
+                        "lambda_beta2": self.number("beta2"),
                         "lambda_init": "quantile" if hyper["init_quantile"] == "1" else "one"}
         return options
 

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 DEFAULTS = {"loss": "sogclr", "pairing": "views", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
-            "bias": -10.0, "attract_omega": 0.0, "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "ring_rows": 16384,
+            "bias": -10.0, "attract_omega": 0.0, "tau_lr": 0.01, "tau_min": 0.01, "ring_rows": 16384,
             "margin": 0.1, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
 RING_RATE, TAU_BETAS = 0.3, (0.9, 0.999)  # constants of the method
 
@@ -239,4 +239,4 @@ class Reference:
         row["tau_v"] = TAU_BETAS[1] * row["tau_v"] + (1 - TAU_BETAS[1]) * gradient ** 2
         m = row["tau_m"] / (1 - TAU_BETAS[0] ** row["tau_clock"])
         v = row["tau_v"] / (1 - TAU_BETAS[1] ** row["tau_clock"])
-        row["tau"] = min(o["tau_max"], max(o["tau_min"], tau.item() - o["tau_lr"] * m / (math.sqrt(v) + 1e-8)))
+        row["tau"] = min(1.0, max(o["tau_min"], tau.item() - o["tau_lr"] * m / (math.sqrt(v) + 1e-8)))

@@ -26,27 +26,25 @@ typedef struct named {
     double attract_omega, tau;
     glofnd_fnc_rule rule;
     int supports;
-    glofnd_fnc_aggregate aggregate;
 } named;
 
 enum { DROP = GLOFND_ACTION_DROP, ATTRACT = GLOFND_ACTION_ATTRACT, WEIGHT = GLOFND_ACTION_WEIGHT };
 enum { NONE = GLOFND_DETECT_NONE, ORACLE = GLOFND_DETECT_ORACLE, FNC = GLOFND_DETECT_FNC, COMPONENTS = GLOFND_DETECT_COMPONENTS };
-enum { TOPK = GLOFND_FNC_TOPK, FIXED = GLOFND_FNC_THRESHOLD, MEAN = GLOFND_FNC_MEAN, MAX = GLOFND_FNC_MAX };
+enum { TOPK = GLOFND_FNC_TOPK, FIXED = GLOFND_FNC_THRESHOLD };
 
 static const named METHODS[] = {
-    {"isogclr-views", LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0.1, 0, 0, 0},
-    {"isogclr-views, labels", LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0.1, 0, 0, 0},
-    {"wcl", LOSS_SIMCLR, COMPONENTS, ATTRACT, 1, 0.1, 0, 0, 0},
-    {"components, sogclr", LOSS_SOGCLR, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
-    {"components, clip", LOSS_CLIP, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
-    {"top k, one support", LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 1, MEAN},
-    {"top k, mean", LOSS_SIMCLR, FNC, ATTRACT, 0, 0.1, TOPK, 3, MEAN},
-    {"top k, max", LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 3, MAX},
-    {"top k, max, clip", LOSS_CLIP, FNC, WEIGHT, 0, 0.1, TOPK, 3, MAX},
-    {"threshold", LOSS_SOGCLR, FNC, DROP, 0, 0.1, FIXED, 0, MEAN},
-    {"threshold, mean", LOSS_SIMCLR, FNC, DROP, 0, 0.1, FIXED, 3, MEAN},
-    {"threshold, max", LOSS_SOGCLR, FNC, ATTRACT, 0, 0.1, FIXED, 2, MAX},
-    {"threshold, max, clip", LOSS_CLIP, FNC, DROP, 0, 0.1, FIXED, 2, MAX},
+    {"isogclr-views", LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0.1, 0, 0},
+    {"isogclr-views, labels", LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0.1, 0, 0},
+    {"wcl", LOSS_SIMCLR, COMPONENTS, ATTRACT, 1, 0.1, 0, 0},
+    {"components, sogclr", LOSS_SOGCLR, COMPONENTS, DROP, 0, 0.1, 0, 0},
+    {"components, clip", LOSS_CLIP, COMPONENTS, DROP, 0, 0.1, 0, 0},
+    {"top k, one support", LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 1},
+    {"top k, mean", LOSS_SIMCLR, FNC, ATTRACT, 0, 0.1, TOPK, 3},
+    {"top k, mean, clip", LOSS_CLIP, FNC, WEIGHT, 0, 0.1, TOPK, 3},
+    {"threshold", LOSS_SOGCLR, FNC, DROP, 0, 0.1, FIXED, 0},
+    {"threshold, mean", LOSS_SIMCLR, FNC, DROP, 0, 0.1, FIXED, 3},
+    {"threshold, attracted", LOSS_SOGCLR, FNC, ATTRACT, 0, 0.1, FIXED, 2},
+    {"threshold, mean, clip", LOSS_CLIP, FNC, DROP, 0, 0.1, FIXED, 2},
 };
 enum { COUNT = sizeof METHODS / sizeof *METHODS };
 
@@ -57,7 +55,7 @@ static scene make(const named *m, glofnd_device device, glofnd_math math) {
     s.o.device = device, s.o.math = math;
     s.o.detector = m->detector, s.o.action = m->action;
     s.o.attract_omega = m->attract_omega, s.o.tau = m->tau;
-    s.o.fnc_rule = m->rule, s.o.fnc_support = m->supports, s.o.fnc_aggregate = m->aggregate;
+    s.o.fnc_rule = m->rule, s.o.fnc_support = m->supports;
     s.o.fnc_threshold = 0.6, s.o.alpha = 0.2;
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
     return s;

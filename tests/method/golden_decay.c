@@ -13,7 +13,8 @@ static gf_learner learner_of(const struct decay_case *c) {
     o.lambda_init = GLOFND_INIT_ONE;
     o.learner = c->sgd ? GLOFND_LEARN_SGD : GLOFND_LEARN_ADAM;
     o.lambda_init = c->start != 0.0 ? GLOFND_INIT_QUANTILE : GLOFND_INIT_ONE;
-    o.alpha = DECAY_ALPHA, o.lambda_lr = c->lr, o.lambda_decay = c->decay, o.lambda_normalize = c->normalize;
+    o.alpha = DECAY_ALPHA, o.lambda_lr = c->lr, o.lambda_decay = c->decay;
+    if (c->sgd && c->normalize) o.lambda_lr /= DECAY_ALPHA; /* a step by the gradient divided by alpha */
     return gf_learner_of(&o, 0, 0);
 }
 

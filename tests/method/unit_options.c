@@ -39,9 +39,9 @@ TEST(defaults_are_those_of_the_table) {
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 44);
+    assert_int_equal(n, 40);
     const size_t padding = sizeof(int32_t);
-    assert_int_equal(sizeof(glofnd_options), 21 * sizeof(int32_t) + 20 * sizeof(double) + 3 * sizeof(int64_t) + padding);
+    assert_int_equal(sizeof(glofnd_options), 19 * sizeof(int32_t) + 18 * sizeof(double) + 3 * sizeof(int64_t) + padding);
 }
 
 TEST(every_name_is_read) {
@@ -76,11 +76,9 @@ TEST(every_range_has_the_right_ends) {
                                           {"lambda_lr", "1000", "1e-9", "0", "1001"},
                                           {"lambda_beta1", "0", "0.9999", "1", "-0.1"},
                                           {"lambda_beta2", "0", "0.9999", "1", "-0.1"},
-                                          {"lambda_eps", "0", "1e-14", "1", "-1e-9"},
                                           {"rho", "0", "16", "-1", "1001"},
                                           {"tau_lr", "0", "1", "-0.1", "1.1"},
-                                          {"tau_min", "0.001", "1", "0", "101"},
-                                          {"tau_max", "0.01", "100", "0", "101"},
+                                          {"tau_min", "0.001", "1", "0", "1.1"},
                                           {"bias", "-1000", "1000", "1001", "-1001"},
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
@@ -97,8 +95,7 @@ TEST(every_range_has_the_right_ends) {
                                           {"update_epoch", "0", "1000000000", "-1", "1000000001"},
                                           {"mask_epoch", "0", "1000000000", "-1", "1000000001"},
                                           {"lambda_warmup", "0", "3", "-1", "1000000001"},
-                                          {"normalize", "0", "1", "2", "-1"},
-                                          {"lambda_normalize", "0", "1", "2", "yess"}};
+                                          {"normalize", "0", "1", "2", "-1"}};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         for (int k = 1; k < 5; k++) {
             glofnd_options o = defaults();
@@ -149,13 +146,11 @@ TEST(check_refuses_every_non_finite_number) {
                                 offsetof(glofnd_options, lambda_lr),
                                 offsetof(glofnd_options, lambda_beta1),
                                 offsetof(glofnd_options, lambda_beta2),
-                                offsetof(glofnd_options, lambda_eps),
                                 offsetof(glofnd_options, tau),
                                 offsetof(glofnd_options, gamma),
                                 offsetof(glofnd_options, rho),
                                 offsetof(glofnd_options, tau_lr),
                                 offsetof(glofnd_options, tau_min),
-                                offsetof(glofnd_options, tau_max),
                                 offsetof(glofnd_options, bias),
                                 offsetof(glofnd_options, bank_momentum),
                                 offsetof(glofnd_options, fnc_threshold),
@@ -182,12 +177,6 @@ TEST(check_refuses_combinations) {
     o.mask_epoch = 5;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
     o = defaults();
-    o.tau_min = 0.5;
-    o.tau_max = 0.4;
-    expect_refused(&o, "tau_min");
-    o.tau_max = 0.5;
-    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
-    o = defaults();
     o.loss = GLOFND_LOSS_SIGMOID;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
     o.compat = GLOFND_COMPAT_OFFICIAL;
@@ -207,6 +196,11 @@ TEST(check_refuses_combinations) {
     o.lambda_warmup = 0;
     o.detector = GLOFND_DETECT_SINGLE;
     expect_refused(&o, "lambda_decay");
+    o = defaults();
+    o.compat = GLOFND_COMPAT_OFFICIAL, o.lambda_warmup = 1;
+    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o.lambda_init = GLOFND_INIT_QUANTILE;
+    expect_refused(&o, "no lambda_warmup with lambda_init quantile");
     for (int relative = 0; relative < 2; relative++) {
         o = defaults();
         o.similarity = GLOFND_SIMILARITY_BANK;
@@ -300,7 +294,7 @@ TEST(get_writes_what_set_reads) {
     const char *key;
     char value[32], why[256];
     o.alpha = 1.0 / 3, o.tau = 0.07, losses_set(&o, LOSS_FASTCLIP), o.learner = GLOFND_LEARN_ADAM_OFFICIAL;
-    o.ring_rows = 16777216, o.normalize = 0, o.math = GLOFND_MATH_SPLIT, o.lambda_eps = 1e-300;
+    o.ring_rows = 16777216, o.normalize = 0, o.math = GLOFND_MATH_SPLIT, o.rho = 1e-300;
     for (int i = 0; glofnd_options_describe(i, &key, NULL, NULL, 0); i++) {
         assert_int_equal(glofnd_options_get(&o, key, value, sizeof value, why, sizeof why), GLOFND_OK);
         assert_string_equal(why, "");
@@ -386,6 +380,8 @@ TEST(old_names_are_read) {
     assert_int_equal(glofnd_options_set(&o, "tile", "64", why, sizeof why), GLOFND_OK);
     assert_int_equal(glofnd_options_set(&o, "hard_beta", "0.0", why, sizeof why), GLOFND_OK);
     assert_int_equal(glofnd_options_set(&o, "flag_probability", "1", why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_options_set(&o, "fnc_aggregate", "mean", why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_options_set(&o, "fnc_aggregate", "max", why, sizeof why), GLOFND_E_OPTION);
     assert_int_equal(glofnd_options_set(&o, "tau_plus", "0.1", why, sizeof why), GLOFND_E_OPTION);
     assert_says(why, "removed in 1.0");
     assert_memory_equal(&o, &before, sizeof o);

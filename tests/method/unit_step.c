@@ -181,7 +181,6 @@ TEST(extreme_tau_is_finite) {
             scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_DROP, k / 2);
             s.o.tau = tau[k % 2];
             s.o.tau_min = 0.001;
-            s.o.tau_max = 100;
             runner w = runner_make(&s);
             outputs out = outputs_make(&s);
             for (int step = 0; step < s.steps; step++) {

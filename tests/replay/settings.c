@@ -66,7 +66,6 @@ static int read_learner(settings *s, const golden_case *c, message *m) {
     PASS(golden_number(c, "lr_lda", &s->o.lambda_lr, m));
     PASS(golden_number(c, "beta1", &s->o.lambda_beta1, m));
     PASS(golden_number(c, "beta2", &s->o.lambda_beta2, m));
-    PASS(golden_number(c, "eps", &s->o.lambda_eps, m));
     PASS(golden_number(c, "lambda_init", &s->lambda_start, m));
     s->o.lambda_init = quantile ? GLOFND_INIT_QUANTILE : GLOFND_INIT_ONE;
     return REPLAY_OK;

@@ -109,9 +109,9 @@ TEST(test_others_are_not) {
 
 /* Every key of the method is either late, or one of these: a new one has to be decided on. */
 TEST(test_every_key_of_the_method) {
-    static const char *const early[] = {"pairing",       "loss",       "compat",     "normalize", "tau",     "gamma",  "rho",
-                                        "tau_lr",        "tau_min",    "tau_max",    "ring_rows", "threads", "device", "math",
-                                        "bank_momentum", "similarity", "directions", "repeats",   "bias"};
+    static const char *const early[] = {"pairing", "loss",          "compat",     "normalize",  "tau",     "gamma",
+                                        "rho",     "tau_lr",        "tau_min",    "ring_rows",  "threads", "device",
+                                        "math",    "bank_momentum", "similarity", "directions", "repeats", "bias"};
     const gf_config c = made("learner=ring similarity=bank"); /* with all that shapes what is remembered */
     const gf_option *o;
     int in_method, found = 0;

@@ -89,13 +89,12 @@ TEST(test_new_run) {
 
 /* ----- forecast ----- */
 
-static gf_flag_forecast forecast(const char *init, const char *learner, const char *normalize, const char *start,
-                                 const char *epochs) {
+static gf_flag_forecast forecast(const char *init, const char *learner, const char *lr, const char *start, const char *epochs) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "lambda_init", init);
     set(&c, "learner", learner);
-    set(&c, "lambda_normalize", normalize);
+    set(&c, "lambda_lr", lr);
     set(&c, "start_epoch", start);
     set(&c, "epochs", epochs);
     resolve(&c);
@@ -103,17 +102,17 @@ static gf_flag_forecast forecast(const char *init, const char *learner, const ch
 }
 
 TEST(test_forecast) {
-    gf_flag_forecast x = forecast("one", "adam", "0", "70", "200"); /* 1 - 10 * 0.05 = 0.5 */
+    gf_flag_forecast x = forecast("one", "adam", "0.05", "70", "200"); /* 1 - 10 * 0.05 = 0.5 */
     assert_true(x.fall == 0.05 && x.from == 79 && !x.never);
-    x = forecast("quantile", "adam", "0", "35%", "3");
+    x = forecast("quantile", "adam", "0.05", "35%", "3");
     assert_true(x.fall == 0.0 && x.from == 1 && !x.never);
-    x = forecast("one", "adam", "0", "35%", "3");
+    x = forecast("one", "adam", "0.05", "35%", "3");
     assert_true(x.never && fabs(x.reached - 0.9) < 1e-9);
-    x = forecast("one", "sgd", "0", "20", "200"); /* alpha 0.01 times 0.05 a visit */
+    x = forecast("one", "sgd", "0.05", "20", "200"); /* alpha 0.01 times 0.05 a visit */
     assert_true(x.never && fabs(x.fall - 0.0005) < 1e-12 && fabs(x.reached - 0.91) < 1e-9);
-    x = forecast("one", "sgd", "1", "20", "200");
+    x = forecast("one", "sgd", "5", "20", "200");
     assert_true(x.from == 29 && !x.never);
-    x = forecast("one", "ring", "0", "20", "200");
+    x = forecast("one", "ring", "0.05", "20", "200");
     assert_true(x.from == 20 && !x.never);
     gf_config c = fresh();
     char line[300], warning[500];

@@ -71,8 +71,8 @@ copy ring ring-adam
 run --resume --out ring-adam --learner adam --quiet
 as_own ring-adam own-glofnd "from a ring to Adam"
 copy none none-sgd
-run --resume --out none-sgd --detector glofnd --learner sgd --lambda-normalize 1 --quiet
-run $settings --learner sgd --lambda-normalize 1 --out own-sgd
+run --resume --out none-sgd --detector glofnd --learner sgd --lambda-lr 5 --quiet
+run $settings --learner sgd --lambda-lr 5 --out own-sgd
 as_own none-sgd own-sgd "from none to SGD"
 ! cmp -s own-sgd/model.safetensors own-glofnd/model.safetensors || fail "SGD: as Adam"
 cp -r own-fnc late-fnc

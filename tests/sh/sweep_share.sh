@@ -20,12 +20,12 @@ variant between update_epoch=1 mask_epoch=3
 variant single detector=single
 variant warm lambda_warmup=1 lambda_init=one
 variant one lambda_init=one lambda_lr=0.2
-variant rates lambda_normalize=1 lambda_beta1=0.5 lambda_beta2=0.9 lambda_eps=1e-6
+variant rates lambda_lr=0.1 lambda_beta1=0.5 lambda_beta2=0.9
 variant decay lambda_decay=1
 variant weight action=weight omega=0.3
 variant supcon action=attract attract_omega=0.5
 variant fnc detector=fnc
-variant topk detector=fnc fnc_rule=topk fnc_support=2 fnc_aggregate=max
+variant topk detector=fnc fnc_rule=topk fnc_support=2
 variant threshold detector=fnc fnc_rule=threshold fnc_threshold=0.3
 variant oracle detector=oracle
 variant components detector=components

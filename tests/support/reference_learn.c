@@ -46,7 +46,6 @@ static double mean_quantile(const ref_step *r, row_set rows, double alpha) {
 static double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 static double learner_eps(const glofnd_options *o, const ref_step *r) {
-    if (o->lambda_eps > 0) return o->lambda_eps;
     return o->compat == GLOFND_COMPAT_OFFICIAL && !r->two_views ? 1e-14 : 1e-8;
 }
 
@@ -66,8 +65,7 @@ static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *
     if (quantile_start && (o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : a->clock == 0)) {
         a->lambda = (float)mean_quantile(r, rows, o->alpha);
     } else {
-        double g = o->alpha - share_above(r, rows, a->lambda);
-        if (o->lambda_normalize) g /= o->alpha;
+        const double g = o->alpha - share_above(r, rows, a->lambda);
         const double visits = (double)a->clock + (quantile_start ? 0 : 1), t = by_epoch ? q->epoch + 1.0 : visits;
         const int shrinks = o->lambda_decay > 0 && visits > o->lambda_decay;
         const double lr = shrinks ? o->lambda_lr * o->lambda_decay / visits : o->lambda_lr;

@@ -227,7 +227,7 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
         const double v = 0.999 * a->tau_v + (1 - 0.999) * g * g;
         const double mh = m / (1 - pow(0.9, t)), vh = v / (1 - pow(0.999, t));
         const double tau = r->tau[row] - o->tau_lr * mh / (sqrt(vh) + 1e-8);
-        a->tau = (float)fmin(fmax(tau, o->tau_min), o->tau_max);
+        a->tau = (float)fmin(fmax(tau, o->tau_min), 1);
         a->tau_m = (float)m;
         a->tau_v = (float)v;
     }

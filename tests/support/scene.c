@@ -38,7 +38,6 @@ scene scene_make(const char *name, int loss) {
     s.o.mask_epoch = 2;
     s.o.tau_lr = 0.005;
     s.o.tau_min = 0.02;
-    s.o.tau_max = 1;
     s.o.normalize = 1;
     s.o.threads = 1;
     on_device_choose(&s.o);

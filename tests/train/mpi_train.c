@@ -220,7 +220,7 @@ static const scenario scenarios[] = {
     {"sogclr, glofnd, lars", {{"optimizer", "lars"}, {"lr", "0.01"}}},
     {"sogclr, single lambda", {{"detector", "single"}}},
     {"sogclr, ring", {{"learner", "ring"}, {"ring_rows", "64"}}},
-    {"sogclr, shrinking steps", {{"learner", "sgd"}, {"lambda_normalize", "1"}, {"lambda_decay", "0.5"}}},
+    {"sogclr, shrinking steps", {{"learner", "sgd"}, {"lambda_lr", "5"}, {"lambda_decay", "0.5"}}},
     {"simclr, glofnd", {{"loss", "simclr"}, {"lr", "0.0005"}}}, /* its gradients are larger */
     {"sogclr, neighbours", {{"similarity", "bank"}, {"neighbours", "3"}}},
     {"simclr, some neighbours",

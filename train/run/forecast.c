@@ -16,8 +16,7 @@ static int learns(const glofnd_options *o) { return gf_learns_thresholds(o); }
 static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
     const int shared = o->detector == GLOFND_DETECT_SINGLE || epoch < o->update_epoch + o->lambda_warmup;
     /* A visit with nothing above lambda: Adam's step is lambda_lr whatever the gradient, SGD's lambda_lr times alpha. */
-    const double g = o->lambda_normalize ? 1.0 : o->alpha;
-    return (o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr) * (shared ? (double)steps : 1.0);
+    return (o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * o->alpha : o->lambda_lr) * (shared ? (double)steps : 1.0);
 }
 
 gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
@@ -70,15 +69,12 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
                  (int)o->mask_epoch, c->epochs == 1 ? "is" : "are", (int)c->epochs, c->epochs == 1 ? "" : "s");
     else if (x.never) {
         const int32_t start = o->update_epoch, has = c->epochs - start;
-        const char *faster =
-            o->learner == GLOFND_LEARN_SGD && !o->lambda_normalize ? "lambda_normalize = 1" : "a larger lambda_lr";
         snprintf(
             warning, warning_bytes,
             "warning: this run will flag next to nothing: lambda starts at 1 in epoch %d and falls by at most %.3g an epoch, so "
             "after the %d epoch%s it has it is %.2f at best, where about %.1f is expected; use lambda_init = quantile, an "
-            "earlier "
-            "start_epoch, or %s",
-            (int)start + 1, x.fall, (int)has, has == 1 ? "" : "s", x.reached, expected_lambda(c), faster);
+            "earlier start_epoch, or a larger lambda_lr",
+            (int)start + 1, x.fall, (int)has, has == 1 ? "" : "s", x.reached, expected_lambda(c));
     } else {
         const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
         const double negatives = negatives_of(c), first = flagged_of(o, negatives);

@@ -23,10 +23,10 @@ static const struct {
 } late_keys[] = {
     {"start_epoch", 0, 0}, {"update_epoch", 0, 0}, {"mask_epoch", 0, 0}, {"detector", 0, 0}, {"alpha", 0, 0},
     {"action", 1, 0}, {"omega", 1, 0}, {"attract_omega", 1, 0},
-    {"lambda_init", 0, 0}, {"lambda_lr", 0, 0}, {"lambda_warmup", 0, 0}, {"lambda_normalize", 0, 0}, {"lambda_beta1", 0, 0},
-    {"lambda_beta2", 0, 0}, {"lambda_eps", 0, 0}, {"lambda_decay", 0, 0}, {"learner", 0, 0}, {"ring_rows", 0, GF_REMEMBERS_RING},
+    {"lambda_init", 0, 0}, {"lambda_lr", 0, 0}, {"lambda_warmup", 0, 0}, {"lambda_beta1", 0, 0},
+    {"lambda_beta2", 0, 0}, {"lambda_decay", 0, 0}, {"learner", 0, 0}, {"ring_rows", 0, GF_REMEMBERS_RING},
     {"similarity", 0, GF_REMEMBERS_RING}, /* a ring of embeddings, or of averages */ {"bank_momentum", 0, GF_REMEMBERS_BANK},
-    {"fnc_rule", 0, 0}, {"fnc_threshold", 0, 0}, {"fnc_support", 0, 0}, {"fnc_aggregate", 0, 0}, {"margin", 0, 0},
+    {"fnc_rule", 0, 0}, {"fnc_threshold", 0, 0}, {"fnc_support", 0, 0}, {"margin", 0, 0},
     {"neighbours", 0, 0}, {"neighbour_rows", 0, 0}, {"neighbour_weight", 0, 0}, {"neighbour_share", 0, 0},
     {"groups", 0, 0}, {"kmeans_groups", 0, 0}, {"kmeans_epochs", 0, 0}, {"kmeans_iterations", 0, 0}, {"kmeans_accept", 0, 0},
     {"checkpoint_epochs", 0, 0},

@@ -18,7 +18,7 @@ static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, i
     float s[4][4], other[4][4];
     gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm);
     const bool scored = a.flags & GF_TIE && a.score.f32;
-    if (scored) gf_exact_scores(other, a.score, r0, a.k, c0, a.ld, a.scores, a.score_step, 0, sm);
+    if (scored) gf_exact_product(other, a.score, r0, a.k, c0, a.ld, sm);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int r = r0 + 4 * ty + i, c = c0 + 4 * tx;
@@ -80,8 +80,8 @@ static __device__ __forceinline__ void weigh_tile(const gf_tile_args &a, int r0,
     float s[4][4], score[4][4], col_score[4][4];
     gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm.product);
     const bool scored = a.flags & GF_TIE && a.score.f32, col_scored = a.flags & GF_TIE && a.col_role && a.col_score.f32;
-    if (scored) gf_exact_scores(score, a.score, r0, a.k, c0, a.ld, a.scores, a.score_step, 0, sm.product);
-    if (col_scored) gf_exact_scores(col_score, a.q, r0, a.col_score, c0, a.ld, a.scores, 0, a.score_step, sm.product);
+    if (scored) gf_exact_product(score, a.score, r0, a.k, c0, a.ld, sm.product);
+    if (col_scored) gf_exact_product(col_score, a.q, r0, a.col_score, c0, a.ld, sm.product);
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const int c = c0 + 4 * tx + j;

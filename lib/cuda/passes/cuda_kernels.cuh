@@ -21,8 +21,6 @@ struct gf_operand {   /* one side of a product */
 
 struct gf_tile_args {
     gf_operand q, k, score, col_score; /* score.f32 NULL: S itself scores */
-    int scores;                        /* a score is the largest of so many, ... */
-    int64_t score_step;                /* ... whose vectors lie this many numbers apart */
     int dim, ld;
     int q0, shift;
     gf_cuda_rows row, col;
@@ -73,7 +71,6 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     gf_tile_args a = {};
     a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
     a.score = gf_operand_of(p->score), a.col_score = gf_operand_of(p->col_score);
-    a.scores = p->scores > 1 ? p->scores : 1, a.score_step = p->score_stride * p->k->f32.ld;
     a.dim = static_cast<int>(p->k->f32.dim), a.ld = static_cast<int>(p->k->f32.ld);
     a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
     a.row = *p->row;
@@ -130,20 +127,17 @@ struct gf_product_args {
     const int64_t *row_id, *col_id; /* equal ids are no pair; NULL: none */
     float *s;
     const int64_t *live; /* columns from *live on are no pairs; NULL: none */
-    int raises;          /* s holds similarities of the same pairs, and keeps the larger ones */
 };
 cudaError_t gf_product_exact(const gf_product_args &a, cudaStream_t stream);
 cudaError_t gf_product_mma(const gf_product_args &a, int halves, cudaStream_t stream);
 cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream); /* one of the above */
-/* The largest of `copies` products, the rows of q `step` numbers apart. EXACT, if there are several. */
-cudaError_t gf_product_of_copies(gf_product_args a, int copies, int64_t step, gf_cuda_math math, cudaStream_t stream);
 
 __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, int c, float v) {
     if (r >= a.r0 + a.rows || r >= a.q.rows || c >= a.k.rows) return;
     if (a.live && c >= *a.live) v = CUDART_NAN_F;
     const bool same = (a.shift >= 0 && (a.q0 + r) >> a.shift == c >> a.shift) || (a.row_id && a.row_id[r] == a.col_id[c]);
     float *s = a.s + static_cast<int64_t>(r - a.r0) * a.k.rows + c;
-    *s = same ? CUDART_NAN_F : a.raises ? fmaxf(v, *s) : v;
+    *s = same ? CUDART_NAN_F : v;
 }
 
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */

@@ -88,8 +88,7 @@ cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, 
     for (m.r0 = 0; m.r0 < m.a.q.rows; m.r0 += chunk) {
         const int rows = min(chunk, m.a.q.rows - m.r0);
         cudaError_t e = gf_product(product_of(m.a, m.a.q, m.r0, rows, s), p->math, stream);
-        if (e == cudaSuccess && scored)
-            e = gf_product_of_copies(product_of(m.a, m.a.score, m.r0, rows, score), m.a.scores, m.a.score_step, p->math, stream);
+        if (e == cudaSuccess && scored) e = gf_product(product_of(m.a, m.a.score, m.r0, rows, score), p->math, stream);
         if (e != cudaSuccess) return e;
         mask<<<dim3((m.a.k.rows + THREADS - 1) / THREADS, rows), THREADS, 0, stream>>>(m);
         if ((e = cudaGetLastError()) != cudaSuccess) return e;

@@ -118,12 +118,3 @@ cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t
     const int halves = math_halves(math);
     return halves > 0 && fits(a.ld, halves) ? gf_product_mma(a, halves, stream) : gf_product_exact(a, stream);
 }
-
-cudaError_t gf_product_of_copies(gf_product_args a, int copies, int64_t step, gf_cuda_math math, cudaStream_t stream) {
-    cudaError_t e = gf_product(a, math, stream);
-    for (a.raises = 1; e == cudaSuccess && --copies > 0;) {
-        a.q.f32 += step;
-        e = gf_product(a, GF_CUDA_EXACT, stream);
-    }
-    return e;
-}

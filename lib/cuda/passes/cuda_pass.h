@@ -84,8 +84,6 @@ typedef enum gf_cuda_tau { GF_TAU_ANY, GF_TAU_ONE, GF_TAU_ON_DEVICE } gf_cuda_ta
 typedef struct gf_cuda_pass {
     const gf_cuda_embed *q, *k;
     const gf_cuda_embed *score, *col_score; /* GF_TIE: embeddings that score instead of q and k; NULL: q and k. EXACT only */
-    int scores;                             /* a score is the largest of so many, 0 as 1, ... */
-    int64_t score_stride;                   /* ... whose rows lie this many rows apart */
     int64_t q0;                             /* position of q's first row in the global batch; k holds all of it */
     int shift;                              /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
     const gf_cuda_rows *row, *col;
@@ -113,8 +111,6 @@ typedef struct gf_cuda_moving {
 
 typedef struct gf_cuda_select { /* order statistics of row r of q among its columns, by descending value */
     const gf_cuda_embed *q, *k;
-    int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
-    int64_t copy_stride; /* ... this many rows apart */
     int64_t q0;
     int shift;                      /* as gf_cuda_pass; -1: no pair is left out */
     int64_t best;                   /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */

@@ -464,7 +464,7 @@ size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
  * in float32, unless few samples are wanted. */
 static bool is_quantile(const gf_cuda_select *p) {
     const bool rounded = p->math != GF_CUDA_EXACT && p->k->f32.ld <= (p->math == GF_CUDA_BF16 ? 1024 : 512);
-    return (p->wanted || rounded) && !p->row_id && !p->live && p->copies <= 1 && !p->tie;
+    return (p->wanted || rounded) && !p->row_id && !p->live && !p->tie;
 }
 
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
@@ -479,7 +479,7 @@ cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
     const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
     for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
         product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
-        const cudaError_t e = gf_product_of_copies(product, p->copies, p->copy_stride * product.ld, p->math, stream);
+        const cudaError_t e = gf_product(product, p->math, stream);
         if (e != cudaSuccess) return e;
         select<<<product.rows, SELECT_THREADS, 0, stream>>>(a);
         const cudaError_t launched = cudaGetLastError();

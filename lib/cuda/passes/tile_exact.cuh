@@ -49,19 +49,6 @@ __device__ __forceinline__ void gf_exact_product(float (&acc)[4][4], const gf_op
     }
 }
 
-/* The largest of `scores` such products: from one to the next q moves by q_step numbers, k by k_step. */
-__device__ __forceinline__ void gf_exact_scores(float (&acc)[4][4], gf_operand q, int r0, gf_operand k, int c0, int ld,
-                                                int scores, int64_t q_step, int64_t k_step, gf_exact_shared &sm) {
-    gf_exact_product(acc, q, r0, k, c0, ld, sm);
-    for (int n = 1; n < scores; n++) {
-        float other[4][4];
-        q.f32 += q_step, k.f32 += k_step;
-        gf_exact_product(other, q, r0, k, c0, ld, sm);
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 4; j++) acc[i][j] = fmaxf(acc[i][j], other[i][j]);
-    }
-}
-
 /* Sum over the 16 threads of a row, by halves: the same order every time. */
 template <class T> __device__ __forceinline__ T gf_exact_row_sum(T x) {
     for (int lanes = 8; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);

@@ -15,8 +15,7 @@
 
 typedef struct gf_learner {
     double alpha, lr, beta1, beta2, eps;
-    double decay;  /* lr counts min(1, decay / visits); 0: lr is constant */
-    int normalize; /* g / alpha */
+    double decay; /* lr counts min(1, decay / visits); 0: lr is constant */
     int sgd;
     int64_t epoch_clock; /* > 0: bias correction by this instead of the anchor's visits */
     int init_visits;     /* 1: the first visit sets lambda, it is not an Adam step */
@@ -30,9 +29,8 @@ static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, 
     const int epoch_clock = rule == GLOFND_LEARN_ADAM_OFFICIAL || (official && rule == GLOFND_LEARN_ADAM);
     gf_learner l;
     l.alpha = o->alpha, l.lr = o->lambda_lr, l.beta1 = o->lambda_beta1, l.beta2 = o->lambda_beta2;
-    l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
+    l.eps = official && image_text ? 1e-14 : 1e-8;
     l.decay = o->lambda_decay;
-    l.normalize = o->lambda_normalize;
     l.sgd = rule == GLOFND_LEARN_SGD;
     l.shrinks = rule == GLOFND_LEARN_SHRINKAGE;
     l.per_spread = o->alpha > 0.0 ? 1.0 / (1.0 - log(o->alpha)) : 0.0;
@@ -53,12 +51,8 @@ GF_HD double gf_power(double base, double exponent) {
 #endif
 }
 
-/* The subgradient of the quantile objective: alpha - share, divided by alpha on request, as the authors' option. */
-GF_HD double gf_lambda_gradient(const gf_learner *l, double share) {
-    double g = l->alpha - share;
-    if (l->normalize) g /= l->alpha;
-    return g;
-}
+/* The subgradient of the quantile objective, from the share of negatives above lambda. */
+GF_HD double gf_lambda_gradient(const gf_learner *l, double share) { return l->alpha - share; }
 
 GF_HD double gf_lambda_project(double lambda) { return fmax(-1.0, fmin(1.0, lambda)); }
 

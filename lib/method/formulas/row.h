@@ -100,7 +100,7 @@ GF_HD float gf_row_positive_threshold(const gf_plan *p, double positive) {
 
 /* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
-    const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
+    const double first = fmax(p->o.tau_min, fmin(GF_TAU_MAX, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
     return (float)(1.0 / (gf_loss_individual(&p->o) ? own : p->tau));
 }
 
@@ -185,7 +185,7 @@ GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_anchor *row, double
     const double step = m / (1.0 - gf_power(GF_TAU_BETA1, clock)) / (sqrt(v / (1.0 - gf_power(GF_TAU_BETA2, clock))) + 1e-8);
     row->tau_m = (float)m;
     row->tau_v = (float)v;
-    row->tau = (float)fmax(o->tau_min, fmin(o->tau_max, tau - o->tau_lr * step));
+    row->tau = (float)fmax(o->tau_min, fmin(GF_TAU_MAX, tau - o->tau_lr * step));
 }
 
 /* log of the mean of the u of an anchor's rows. */

@@ -90,11 +90,9 @@ enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1, GLOFND_INIT_AUTO = 2 };
 
 /* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
  * ceil(alpha n) best, ties to the smaller column. THRESHOLD: all above fnc_threshold. Both scored by batch.support_a/b where
- * given: the mean or the maximum of the similarities of a sample's support vectors to the other embedding. */
+ * given: the mean of the similarities of a sample's support vectors to the other embedding. */
 typedef int32_t glofnd_fnc_rule;
 enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1, GLOFND_FNC_THRESHOLD = 2 };
-typedef int32_t glofnd_fnc_aggregate;
-enum { GLOFND_FNC_MEAN = 0, GLOFND_FNC_MAX = 1 };
 
 /* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
 typedef int32_t glofnd_compat;
@@ -115,6 +113,8 @@ enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_BF16 = 2, GLOFND
 typedef int32_t glofnd_similarity;
 enum { GLOFND_SIMILARITY_EMBEDDING = 0, GLOFND_SIMILARITY_BANK = 1 };
 
+#define GF_TAU_MAX 1.0 /* ISOGCLR: largest individual temperature */
+
 struct glofnd_options {
     glofnd_pairing pairing;
     glofnd_directions directions;
@@ -131,20 +131,17 @@ struct glofnd_options {
 
     glofnd_learner learner;
     glofnd_lambda_init lambda_init;
-    int32_t update_epoch;     /* first epoch that moves lambda */
-    int32_t mask_epoch;       /* first epoch whose loss uses the flags; >= update_epoch */
-    int32_t lambda_warmup;    /* epochs from update_epoch on in which all anchors share one lambda */
-    int32_t lambda_normalize; /* 1: g / alpha, as the authors' option */
+    int32_t update_epoch;  /* first epoch that moves lambda */
+    int32_t mask_epoch;    /* first epoch whose loss uses the flags; >= update_epoch */
+    int32_t lambda_warmup; /* epochs from update_epoch on in which all anchors share one lambda */
+    glofnd_fnc_rule fnc_rule;
     double lambda_lr, lambda_beta1, lambda_beta2;
-    double lambda_eps;   /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
     double lambda_decay; /* ADAM, SGD, per anchor: lambda_lr counts min(1, this / visits of the anchor). 0: it is constant */
     int64_t ring_rows;   /* RING: embeddings remembered */
 
-    glofnd_fnc_rule fnc_rule;
-    glofnd_fnc_aggregate fnc_aggregate; /* of the scores of support vectors */
-    double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
-    double margin;                      /* POSITIVE, POSITIVE_RELATIVE */
-    int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
+    double fnc_threshold; /* FNC THRESHOLD: pairs of a larger score are flagged */
+    double margin;        /* POSITIVE, POSITIVE_RELATIVE */
+    int32_t fnc_support;  /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
 
     glofnd_similarity similarity;
     double bank_momentum; /* BANK: weight of the old average, in [0,1) */
@@ -155,10 +152,10 @@ struct glofnd_options {
     double neighbour_weight; /* of this attraction; that of the other view is 1 */
     double neighbour_share;  /* fraction of the batch's anchors that are attracted: those with the most similar one. In (0,1] */
 
-    double tau, gamma;               /* temperature; weight of the newest batch in u, in (0,1] */
-    double bias;                     /* SIGMOID: b */
-    double rho;                      /* FASTCLIP, ISOGCLR: penalty of the temperature */
-    double tau_lr, tau_min, tau_max; /* ISOGCLR: Adam of the individual temperatures */
+    double tau, gamma;      /* temperature; weight of the newest batch in u, in (0,1] */
+    double bias;            /* SIGMOID: b */
+    double rho;             /* FASTCLIP, ISOGCLR: penalty of the temperature */
+    double tau_lr, tau_min; /* ISOGCLR: Adam of the individual temperatures, in [tau_min, GF_TAU_MAX] */
 
     glofnd_device device; /* fixed when the context is made */
     glofnd_math math;
@@ -189,8 +186,8 @@ static inline int gf_flags_by_positive(const glofnd_options *o) {
 
 /* What AUTO stands for: who sets an option of Adam means Adam. */
 static inline glofnd_learner gf_learner_rule(const glofnd_options *o) {
-    const int of_adam = o->lambda_init == GLOFND_INIT_ONE || o->lambda_normalize || o->lambda_lr != 0.05 ||
-                        o->lambda_beta1 != 0.9 || o->lambda_beta2 != 0.98 || o->lambda_eps != 0.0 || o->lambda_decay != 0.0;
+    const int of_adam = o->lambda_init == GLOFND_INIT_ONE || o->lambda_lr != 0.05 || o->lambda_beta1 != 0.9 ||
+                        o->lambda_beta2 != 0.98 || o->lambda_decay != 0.0;
     if (o->learner != GLOFND_LEARN_AUTO) return o->learner;
     return of_adam || o->compat == GLOFND_COMPAT_OFFICIAL ? GLOFND_LEARN_ADAM : GLOFND_LEARN_SHRINKAGE;
 }
