@@ -1,6 +1,7 @@
 """Makes text_pairs.npz for text_pairs.py: captions of Multi30k and pairs of STS-B as numbers of words.
 
-    python text_data.py TEXT VOCABULARY OUT      TEXT has multi30k/*.en.gz and stsb/*.csv; VOCABULARY is a WordPiece vocab.txt
+    python text_data.py TEXT MODEL OUT      TEXT has multi30k/*.en.gz and stsb/*.csv; MODEL is a folder of all-MiniLM-L6-v2
+                                            (vocab.txt; model.safetensors: its weights go to OUT as float16)
 
 Words that do not occur in these texts are left out of the vocabulary: 0 is padding, and a caption has at most 32 numbers.
 """
@@ -9,13 +10,14 @@ import gzip
 import sys
 
 import numpy as np
+from safetensors.numpy import load_file
 from tokenizers import BertWordPieceTokenizer
 
 LENGTH = 32
 
 
-def main(text: str, vocabulary: str, out: str) -> None:
-    tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=True)
+def main(text: str, model: str, out: str) -> None:
+    tokenizer = BertWordPieceTokenizer(f"{model}/vocab.txt", lowercase=True)
     tokenizer.enable_truncation(LENGTH)
     tokenizer.enable_padding(length=LENGTH, pad_id=0)
 
@@ -37,7 +39,13 @@ def main(text: str, vocabulary: str, out: str) -> None:
     for name, x in arrays.items():
         if not name.endswith("_y"):
             arrays[name] = np.searchsorted(used, x).astype(np.uint16)
-    np.savez_compressed(out, words=len(used), **arrays)
+    weights = {}
+    for name, x in load_file(f"{model}/model.safetensors").items():
+        if name.startswith("embeddings.word"):
+            x = x[used]
+        if name != "embeddings.position_ids" and not name.startswith("pooler."):
+            weights["minilm." + name] = x[:LENGTH].astype(np.float16) if "position" in name else x.astype(np.float16)
+    np.savez(out, words=len(used), **arrays, **weights)
     print({name: x.shape for name, x in arrays.items()}, len(used), "words")
 
 

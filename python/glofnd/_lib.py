@@ -308,12 +308,31 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+def _cuda_of_driver() -> int:
+    """The newest CUDA that the NVIDIA driver of this machine can run, as 12 or 13; 0: no driver."""
+    number = c_int(0)
+    try:
+        found = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number)) == 0
+    except (OSError, AttributeError):
+        return 0
+    return number.value // 1000 if found else 0
+
+
 def library_path() -> str:
-    """The library that is loaded: that of the environment variable GLOFND_LIBRARY, else the one inside of this package, else (the
-    package of a distribution) the system's of the same version, by its name."""
+    """The library that is loaded. The environment variable GLOFND_LIBRARY names it; else it is inside of this package: one with CUDA
+    if there is one for this machine's driver, else lib/libglofnd.so. The package of a distribution has none inside and takes the
+    system's of the same version."""
     chosen = os.environ.get("GLOFND_LIBRARY")
-    inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libglofnd.so")
-    return chosen or (inside if os.path.exists(inside) else "libglofnd.so.%d" % VERSION[0])
+    if chosen:
+        return chosen
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+    with_cuda = [(major, os.path.join(folder, f"libglofnd_cuda{major}.so")) for major in (13, 12)]
+    with_cuda = [(major, path) for major, path in with_cuda if os.path.exists(path)]
+    newest = _cuda_of_driver() if with_cuda else 0
+    inside = [path for major, path in with_cuda if major <= newest]
+    plain = os.path.join(folder, "libglofnd.so")
+    inside += [plain] if os.path.exists(plain) else []
+    return inside[0] if inside else "libglofnd.so.%d" % VERSION[0]
 
 
 def _load() -> ctypes.CDLL:
