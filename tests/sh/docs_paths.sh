@@ -3,7 +3,7 @@
 . "$2/tests/sh/common.inc"
 needs
 cd "$source" || exit 1
-pages="README.md CONTRIBUTING.md $(echo docs/*.md)"
+pages="README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md $(find docs -name '*.md' | sort)"
 bad=$scratch/bad known=$scratch/known
 : > "$bad"
 wrong() { echo "$*" >> "$bad"; }
