@@ -56,7 +56,7 @@ done
 
 listed() { "$glofnd" "$@" | sed -n 's/^  \([a-z]*\) .*/\1/p'; }
 verbs=$(listed --help)
-flags_of() { "$glofnd" "$@" --help-all | grep -oE -- '--[a-zA-Z][a-zA-Z0-9_-]*' | tr _ - | sort -u; }
+flags_of() { { "$glofnd" "$@" --help-all; echo "--help --help-all"; } | grep -oE -- '--[a-zA-Z][a-zA-Z0-9_-]*' | tr _ - | sort -u; }
 for verb in $verbs; do flags_of $verb > "$scratch/flags.$verb"; done
 for what in $(listed eval --help); do flags_of eval "$what" > "$scratch/flags.eval.$what"; done
 cat "$scratch"/flags.* | sort -u > "$known"
