@@ -168,7 +168,7 @@ static __device__ glofnd_anchor read_state(const gf_cuda_step &x, int side, int6
 static __device__ glofnd_anchor shared_row(const gf_cuda_step &x, int i) {
     const gf_record none = {}, shared = gf_read_shared(x, i);
     glofnd_anchor row = gf_record_decode(&shared, &none);
-    if (!x.plan.pooled) gf_lambda_open(&x.plan.learner, &row, &row);
+    if (x.plan.learned && !x.plan.pooled) gf_lambda_open(&x.plan.learner, &row, &row);
     return row;
 }
 

@@ -758,7 +758,7 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
         side->limits.bias = (float)p->bias;
-        if (!p->pooled) gf_lambda_open(&p->learner, NULL, &step->shared_row[i]);
+        if (p->learned && !p->pooled) gf_lambda_open(&p->learner, NULL, &step->shared_row[i]);
         for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
     }
     return GLOFND_OK;

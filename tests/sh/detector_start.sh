@@ -10,6 +10,7 @@ losses none 12 > none.txt
 [ "$(wc -l < none.txt)" -eq 12 ] || fail "12 steps before the start"
 for flags in "--detector glofnd" "--detector glofnd --learner ring --ring-rows 64" "--detector single" "--detector fnc" \
     "--detector fnc --fnc-rule topk" "--detector oracle" "--detector components" "--detector glofnd --lambda-warmup 1" \
+    "--detector glofnd --learner shrinkage" "--detector single --learner shrinkage" \
     "--detector positive --margin -0.3" \
     "--detector glofnd --compat official --lambda-init one"; do
     run=$(echo "$flags" | tr -cd 'a-z0-9')
