@@ -1,5 +1,5 @@
 /* ranks.c - times the communication between ranks and its share in a training step. Run by mpirun; `ranks --help`, results in
- * docs/scaling.md.
+ * research/2026-11/scaling.md.
  */
 #include <errno.h>
 #include <stdio.h>

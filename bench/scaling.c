@@ -1,5 +1,5 @@
 /* scaling.c - a model of the step time on R ranks, for machines one does not have: bytes and messages of every collective, priced
- * by latency and bandwidth. Nothing is measured; `bench/ranks` measures the same terms, docs/scaling.md compares.
+ * by latency and bandwidth. Nothing is measured; `bench/ranks` measures the same terms, research/2026-11/scaling.md compares.
  */
 #include <errno.h>
 #include <math.h>
