@@ -19,7 +19,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san san-build tsan tsan-loader tsan-loader-build tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs test-package clean help
+.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san san-build tsan tsan-loader tsan-loader-build tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs release test-package clean help
 .DEFAULT_GOAL := all
 
 all: configured ## build libraries, program and examples
@@ -139,6 +139,9 @@ debs: ## Debian packages alone
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/package PREFIX=/usr \
 	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_PACKAGE=ON -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
 	@cd $(BUILD)/package && cpack > cpack.log 2>&1 || { cat cpack.log; exit 1; }
+
+release: ## everything that is released, into dist/: wheels, sdist, packages, static program, notes, SHA256SUMS (needs the network)
+	@JOBS=$(JOBS) sh tools/release/all.sh dist
 
 test-package: everything ## try packages, static program, Dockerfile and conda recipe in clean roots (minutes; some need the network)
 	$(CTEST) $(BUILD) -L '^package$$' --no-tests=ignore

@@ -12,4 +12,6 @@ name=glofnd-$version-linux-$(uname -m)
 rm -rf "$out/tree"
 cmake --install "$build/static" --component program --strip --prefix "$out/tree/$name" > "$out/static.log" ||
     { cat "$out/static.log"; exit 1; }
-tar -C "$out/tree" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
+# SOURCE_DATE_EPOCH makes the archive the same for every build.
+tar -C "$out/tree" --sort=name --owner=0 --group=0 --numeric-owner ${SOURCE_DATE_EPOCH:+--mtime=@$SOURCE_DATE_EPOCH} -cf - "$name" |
+    gzip -9n > "$out/$name.tar.gz"
