@@ -138,7 +138,7 @@ enum { TABLES = sizeof tables / sizeof *tables };
 typedef struct reproduce_flags {
     const char *root, *out, *seeds, *data, *jobs;
     gf_option_strings set, eval;
-    int32_t share, dry;
+    int32_t dry;
 } reproduce_flags;
 
 static const gf_option rows[] = {
@@ -151,8 +151,6 @@ static const gf_option rows[] = {
                 "a key of all configurations, such as device=cuda; PRESET:KEY=VALUE: of a row's; may be repeated"),
     CLI_STRINGS(reproduce_flags, eval, "eval", "\"WHAT FLAGS\"", "other evaluations than the table's; may be repeated"),
     CLI_STRING_OR(reproduce_flags, jobs, "jobs", "N", "1", "runs at a time, sharing the processors"),
-    CLI_SWITCH(reproduce_flags, share, "share",
-               "rows that differ only in what their detectors do share the epochs before these start, as `glofnd sweep --share`"),
     CLI_SWITCH(reproduce_flags, dry, "dry-run", "only list the runs"),
 };
 
@@ -240,7 +238,6 @@ static glofnd_status make_plan(gf_error *err, const paper_table *t, const reprod
     TRY(sweep_set(err, p, "out", f->out ? f->out : out, NULL));
     TRY(sweep_set(err, p, "seeds", f->seeds, NULL));
     TRY(sweep_set(err, p, "jobs", f->jobs, NULL));
-    TRY(sweep_set(err, p, "share", f->share ? "1" : "0", NULL));
     char presets[PAPER_ROWS * 64] = "config=";
     for (int i = 0, n = 0; i < PAPER_ROWS && t->row[i].title; i++) {
         const size_t used = strlen(presets);

@@ -25,7 +25,6 @@
 #include "programs/eval/eval.h"
 #include "programs/sweep/sweep.h"
 #include "run/progress.h"
-#include "run/resume.h"
 #include "run/run_folder.h"
 #include "util/array.h"
 #include "util/text.h"
@@ -143,12 +142,6 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
         p->jobs = n;
         return GLOFND_OK;
     }
-    if (strcmp(key, "share") == 0) {
-        FAIL_IF(err, strcmp(value, "0") != 0 && strcmp(value, "1") != 0, GLOFND_E_OPTION, "share is \"%.40s\"; expected 0 or 1",
-                value);
-        p->share = *value == '1';
-        return GLOFND_OK;
-    }
     if (strcmp(key, "config") == 0) {
         /* A configuration named in a sweep file is relative to it. Those of an earlier file are replaced. */
         char joined[PATH_MAX];
@@ -167,8 +160,7 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
     }
     const char **to = strcmp(key, "choose") == 0 ? &p->choose : strcmp(key, "out") == 0 ? &p->out : NULL;
     FAIL_IF(err, !to, GLOFND_E_OPTION,
-            "unknown setting \"%.60s\" of a sweep; available: config, vary, seeds, set, data, eval, jobs, share, choose, out",
-            key);
+            "unknown setting \"%.60s\" of a sweep; available: config, vary, seeds, set, data, eval, jobs, choose, out", key);
     return keep_text(err, p, value, strlen(value), to);
 }
 
@@ -218,7 +210,7 @@ static size_t add_part(char *name, size_t used, size_t capacity, const char *key
 }
 
 static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, sweep_run *r) {
-    *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count], .trunk = -1};
+    *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count]};
     index /= p->seeds.count;
     for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
     size_t used = 0;
@@ -253,7 +245,6 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
     const glofnd_status status = gf_config_resolve(err, &r->resolved); /* errors show before the first run starts */
     const gf_error why = *err;
     FAIL_IF(err, status != GLOFND_OK, status, "%s cannot be trained: %.300s", r->name, why.text);
-    TRY(gf_config_kept_epochs(err, &r->resolved, r->keep, &r->keep_count));
     /* Without keys that may change from one call to the next. */
     char line[1200], value[1100];
     const char *key;
@@ -393,14 +384,6 @@ static void make_pretrain_command(command *w, const sweep_plan *p, const sweep_r
         add_word(w, pair, "");
     }
     add_word(w, "--seed=", r->seed), add_word(w, "--out=", r->path);
-    /* Always: a run that is resumed may have kept others. */
-    char list[sizeof r->config.checkpoint_epochs];
-    size_t used = 0;
-    *list = 0;
-    for (int i = 0; i < r->keep_count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? "," : "", (int)r->keep[i]);
-    w->cut |= used >= sizeof list;
-    add_word(w, "--checkpoint-epochs=", list);
     /* Processors are divided among the runs, unless the configuration has a number of threads. */
     char text[32];
     const long cores = sysconf(_SC_NPROCESSORS_ONLN), each = cores / p->jobs;
@@ -625,173 +608,6 @@ static glofnd_status check_data(gf_error *err, const sweep_plan *p, const sweep_
     return GLOFND_OK;
 }
 
-/* ---------- shared steps ----------
- *
- * sweep --share: runs that take the same steps until their detectors start (run/resume.h) share them. Of such a group the run that
- * remembers most, and of these the one whose detector starts last, is trained as it is, and keeps its checkpoints where others
- * start. These, its branches, begin as copies of them. A branch may be the trunk of others in turn: one that starts later than its
- * trunk has checkpoints that others can begin with. */
-
-/* Epochs that a run can take over from its trunk: until one of their detectors starts. Where that is never, all but the last,
- * which makes the files of its own. */
-static int32_t epochs_from(const sweep_run *r, const sweep_run *trunk) {
-    const int32_t own = gf_detector_start(&r->resolved), start = gf_detector_start(&trunk->resolved);
-    return GF_MIN(GF_MIN(own, r->resolved.epochs - 1), start);
-}
-
-static int64_t step_of(const sweep_run *r, int32_t epoch) { return epoch * r->epoch_steps; }
-static int has_folder(const sweep_run *r) { return access(r->path, F_OK) == 0; }
-
-static int keeps(const sweep_run *r, int32_t epoch) {
-    for (int i = 0; i < r->keep_count; i++)
-        if (r->keep[i] == epoch) return 1;
-    return 0;
-}
-
-static int memories(const sweep_run *r) { return __builtin_popcount(gf_detector_memory(&r->resolved)); }
-
-/* 1: a comes before b: it remembers more, or starts later. Only runs that come before r can be its trunk. */
-static int is_before(const sweep_run *a, const sweep_run *b) {
-    if (memories(a) != memories(b)) return memories(a) > memories(b);
-    /* 1: a starts later than b; of equal ones the first. */
-    const int32_t x = gf_detector_start(&a->resolved), y = gf_detector_start(&b->resolved);
-    return x != y ? x > y : a < b;
-}
-
-/* The run of its group that gives r most epochs; of equal ones the first in this order. */
-static glofnd_status find_trunk(gf_error *err, sweep_run *runs, int count, sweep_run *r) {
-    int best = -1, yes;
-    if (r->finished || has_folder(r)) return GLOFND_OK;
-    for (int i = 0; i < count; i++) {
-        const sweep_run *t = &runs[i];
-        const int32_t epoch = epochs_from(r, t), most = best < 0 ? 0 : epochs_from(r, &runs[best]);
-        if (t->group != r->group || !is_before(t, r) || gf_parting_key(&t->resolved, &r->resolved)) continue;
-        if (epoch < most || epoch < 1 || (epoch == most && !is_before(t, &runs[best]))) continue;
-        /* yes: the run has the checkpoint of this epoch, or is still to come there. A branch comes only to those after its
-         * beginning. */
-        char latest[PATH_MAX];
-        yes = 0;
-        if (!(t->trunk >= 0 && epoch <= t->from) && (t->keep_count != GF_KEPT_EPOCHS || keeps(t, epoch))) {
-            TRY(gf_checkpoint_exists(err, t->path, step_of(t, epoch), &yes));
-            if (!yes && !t->finished) {
-                TRY(gf_checkpoint_latest(err, t->path, latest));
-                yes = !*latest || gf_checkpoint_step(latest) < step_of(t, epoch);
-            }
-        }
-        if (yes) best = i;
-    }
-    if (best < 0) return GLOFND_OK;
-    sweep_run *t = &runs[best];
-    r->trunk = best, r->from = epochs_from(r, t);
-    if (!keeps(t, r->from)) t->keep[t->keep_count++] = r->from;
-    return GLOFND_OK;
-}
-
-static int by_memory(const void *a, const void *b) {
-    const sweep_run *const *x = a, *const *y = b;
-    return is_before(*x, *y) ? -1 : 1;
-}
-
-/* Sets trunk, from and keep of the runs, by what is on the disk: only runs without a folder become branches. In this order: whether
- * the trunk of a run is a branch itself is known then. */
-static glofnd_status plan_sharing(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
-    if (!p->share) return GLOFND_OK;
-    /* Runs that take the same steps have the number of the first of them; the data of a group is opened once. */
-    for (int i = 0; i < count; i++) {
-        runs[i].group = i;
-        for (int k = 0; k < i && runs[i].group == i; k++)
-            if (runs[k].group == k && !gf_early_key(&runs[k].resolved, &runs[i].resolved)) runs[i].group = k;
-        sweep_run *first = &runs[runs[i].group];
-        if (first != &runs[i] && first->epoch_steps == 0) {
-            gf_dataset *data = NULL;
-            TRY(gf_dataset_open(err, first->resolved.data, &data));
-            first->epoch_steps = gf_dataset_describe(data).n / first->resolved.batch;
-            gf_dataset_free(data);
-        }
-        runs[i].epoch_steps = first->epoch_steps;
-    }
-    sweep_run **order = malloc((size_t)count * sizeof *order);
-    FAIL_IF(err, !order, GLOFND_E_MEMORY, "no memory for %d runs", count);
-    for (int i = 0; i < count; i++) order[i] = &runs[i];
-    qsort(order, (size_t)count, sizeof *order, by_memory);
-    glofnd_status status = GLOFND_OK;
-    for (int i = 0; i < count && status == GLOFND_OK; i++) status = find_trunk(err, runs, count, order[i]);
-    free(order);
-    return status;
-}
-
-/* 1: the checkpoint of t is the user's, or a branch still needs it. */
-static int is_needed(const sweep_run *runs, int count, const sweep_run *t, int32_t epoch) {
-    int32_t own[GF_KEPT_EPOCHS];
-    int owned = 0;
-    if (gf_config_kept_epochs(NULL, &t->resolved, own, &owned) != GLOFND_OK) return 1;
-    for (int i = 0; i < owned; i++)
-        if (own[i] == epoch) return 1;
-    for (int i = 0; i < count; i++)
-        if (runs[i].trunk >= 0 && &runs[runs[i].trunk] == t && runs[i].from == epoch && !has_folder(&runs[i])) return 1;
-    return 0;
-}
-
-static void release_checkpoint(const sweep_run *runs, int count, const sweep_run *t, int32_t epoch) {
-    if (epoch > 0 && t->epoch_steps > 0 && !is_needed(runs, count, t, epoch))
-        gf_checkpoint_drop(t->path, step_of(t, epoch), t->resolved.keep_checkpoints);
-}
-
-/* 1: the branch r can start: its folder is there now, or it has become a run of its own. 0: its checkpoint is still to come.
- * trunk_ended: the trunk makes none now. said: a line about it, or "". */
-static int begin_branch(sweep_run *runs, int count, sweep_run *r, int trunk_ended, char *said, size_t bytes) {
-    const sweep_run *t = &runs[r->trunk];
-    const int64_t step = step_of(r, r->from);
-    gf_error err = {{0}};
-    int there = 0;
-    *said = 0;
-    glofnd_status status = gf_checkpoint_exists(&err, t->path, step, &there);
-    if (status == GLOFND_OK && !there && !trunk_ended) return 0;
-    if (status == GLOFND_OK && !there)
-        status = gf_fail(&err, GLOFND_E_IO, "%.200s has ended without its checkpoint after %d epochs", t->name, (int)r->from);
-    if (status == GLOFND_OK) status = gf_branch_make(&err, t->path, step, r->path, &r->resolved);
-    if (status == GLOFND_OK) {
-        snprintf(said, bytes, "%s begins as %s after %d epoch%s", r->name, t->name, (int)r->from, r->from == 1 ? "" : "s");
-        release_checkpoint(runs, count, t, r->from);
-        return 1;
-    }
-    snprintf(said, bytes, "%s shares nothing and begins by itself: %.400s", r->name, err.text);
-    r->trunk = -1, r->from = 0;
-    return 1;
-}
-
-/* Removes shared checkpoints that no run needs any more, but for the newest ones that every run keeps; `leftovers`: also copies
- * that a kill has cut, when none is being made. */
-static void clean_shared(const sweep_plan *p, const sweep_run *runs, int count, int leftovers) {
-    if (!p->share) return;
-    for (int i = 0; i < count && leftovers; i++) gf_branch_clean(runs[i].path);
-    for (int t = 0; t < count; t++)
-        for (int i = 0; i < count; i++)
-            if (i != t && runs[i].group == runs[t].group)
-                release_checkpoint(runs, count, &runs[t], epochs_from(&runs[i], &runs[t]));
-}
-
-static void print_sharing(FILE *to, const sweep_plan *p, const sweep_run *runs, int count) {
-    int64_t saved = 0, all = 0;
-    int branches = 0;
-    const char *key = NULL; /* that keeps runs of one seed apart, whichever of them were the first; NULL: none does */
-    if (!p->share) return;
-    for (int i = 1; i < count && !key; i++) {
-        const gf_config *a = &runs[0].resolved, *b = &runs[i].resolved;
-        if (strcmp(runs[i].seed, runs[0].seed) == 0 && gf_parting_key(b, a)) key = gf_parting_key(a, b);
-    }
-    for (int i = 0; i < count; i++) {
-        all += runs[i].finished ? 0 : runs[i].resolved.epochs;
-        saved += runs[i].from;
-        branches += runs[i].trunk >= 0;
-    }
-    if (branches)
-        gf_print(to, "shared: %d run%s begin%s as a copy of another, which saves %lld of %lld epochs\n", branches,
-                 branches == 1 ? "" : "s", branches == 1 ? "s" : "", (long long)saved, (long long)all);
-    else
-        gf_print(to, "shared: nothing%s%s%s\n", key ? "; " : "", key ? key : "",
-                 key ? " must be equal, as it acts from the first step on" : "");
-}
 /* ---------- jobs: commands of this program as processes, some at a time ---------- */
 
 typedef enum job_state { JOB_WAITING, JOB_RUNNING, JOB_DONE, JOB_FAILED } job_state;
@@ -841,20 +657,15 @@ static void read_tail(const char *path, char *out, size_t bytes) {
 }
 
 /* 0: it cannot start yet, but will once others have gone on. A run that another process still trains, as one of a sweep that was
- * killed does until its checkpoint is written, is waited for: it continues from there. A branch waits for the checkpoint that it
- * begins with. */
+ * killed does until its checkpoint is written, is waited for: it continues from there. */
 static int is_ready(sweeping *s, sweep_run *r) {
-    char line[1024];
     if (s->eval >= 0) return 1;
     if (gf_folder_in_use(r->path)) {
         if (!r->waited) clear_line(s), gf_print(stderr, "%s waits: another process still uses its folder\n", r->name);
         r->waited = 1;
         return 0;
     }
-    if (r->trunk < 0) return 1;
-    const int ready = begin_branch(s->run, s->count, r, has_ended(&s->job[r->trunk]), line, sizeof line);
-    if (*line) clear_line(s), gf_print(stderr, "%s\n", line);
-    return ready;
+    return 1;
 }
 
 /* 1: it runs. */
@@ -918,7 +729,7 @@ static int poll_job(sweeping *s, job *j) {
 }
 
 /* Units of a job in the progress: epochs of a training, else 1. */
-static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? j->run->resolved.epochs - j->run->from : 1; }
+static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? j->run->resolved.epochs : 1; }
 
 static void draw_progress(sweeping *s) {
     char text[240], where[120] = "", path[PATH_MAX], tail[4096];
@@ -929,12 +740,12 @@ static void draw_progress(sweeping *s) {
         const job *j = &s->job[i];
         const sweep_run *r = j->run;
         const int units = units_of(s, j);
-        int epoch = 0; /* of a run that is training, from the end of its log, without those it has taken over; 0: unknown */
+        int epoch = 0; /* of a run that is training, from the end of its log; 0: unknown */
         if (s->eval < 0 && j->state == JOB_RUNNING && gf_path_join(NULL, path, r->path, GF_LOG_FILE) == GLOFND_OK) {
             read_tail(path, tail, sizeof tail);
             const char *last = NULL;
             for (const char *at = tail; (at = strstr(at, "\"epoch\": ")); at++) last = at;
-            epoch = last ? GF_MAX((int)strtol(last + 9, NULL, 10) - r->from, 0) : 0;
+            epoch = last ? (int)strtol(last + 9, NULL, 10) : 0;
         }
         total += units;
         done += has_ended(j) ? units : epoch;
@@ -1099,12 +910,7 @@ static glofnd_status run_phases(sweeping *s, int *folder) {
     const gf_error why = s->err;
     FAIL_IF(&s->err, status != GLOFND_OK, status, "%.400s; two sweeps need two folders", why.text);
     TRY(read_log(&s->err, p, s->run, s->count));
-    TRY(plan_sharing(&s->err, p, s->run, s->count));
-    clean_shared(p, s->run, s->count, 1);
-    print_sharing(stderr, p, s->run, s->count);
-    status = run_phase(s, -1);
-    clean_shared(p, s->run, s->count, 0);
-    TRY(status);
+    TRY(run_phase(s, -1));
     for (int e = 0; e < p->eval_count && !stopped(); e++) {
         TRY(run_phase(s, e));
         TRY(read_log(&s->err, p, s->run, s->count));
@@ -1118,12 +924,8 @@ static void list_runs(const sweeping *s) {
     for (int i = 0; i < s->count; i++) {
         const sweep_run *r = &s->run[i];
         finished += r->finished;
-        gf_print(stdout, "%-60s %s", r->path, r->finished ? "finished" : has_folder(r) ? "begun" : "to do");
-        if (r->trunk >= 0)
-            gf_print(stdout, ", begins as %s after %d epoch%s", s->run[r->trunk].name, (int)r->from, r->from == 1 ? "" : "s");
-        gf_print(stdout, "\n");
+        gf_print(stdout, "%-60s %s\n", r->path, r->finished ? "finished" : access(r->path, F_OK) == 0 ? "begun" : "to do");
     }
-    print_sharing(stdout, s->plan, s->run, s->count);
     gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished);
 }
 
@@ -1132,9 +934,7 @@ int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
     glofnd_status status = GLOFND_OK;
     int code = prepare_runs(&s);
     if (code == CLI_OK && dry) {
-        status = plan_sharing(&s.err, p, s.run, s.count);
-        if (status == GLOFND_OK) list_runs(&s);
-        else code = cli_failed(p->verb, status, &s.err);
+        list_runs(&s);
     } else if (code == CLI_OK) {
         int folder = -1, missing = 0;
         cli_catch_interrupts(NULL);
@@ -1179,15 +979,10 @@ static const gf_option rows[] = {
             "earlier one; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
     SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
-    {.key = "share",
-     .type = GF_OPTION_BOOL,
-     .help = "runs that differ only in what their detectors do share the epochs before these start: one of them is trained, the "
-             "others begin as copies of its checkpoints"},
     {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
 };
 
-/* One "--key value" or "--key=value"; *i moves past a value taken from the next word. *value NULL: it is --dry-run. --share
- * may stand alone. */
+/* One "--key value" or "--key=value"; *i moves past a value taken from the next word. *value NULL: it is --dry-run. */
 static glofnd_status parse_flag(gf_error *err, int argc, char **argv, int *i, char key[32], const char **value) {
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; --help lists them", word);
@@ -1197,8 +992,6 @@ static glofnd_status parse_flag(gf_error *err, int argc, char **argv, int *i, ch
     *value = NULL;
     FAIL_IF(err, equals && strcmp(key, "dry-run") == 0, GLOFND_E_OPTION, "--dry-run takes no value");
     if (strcmp(key, "dry-run") == 0) return GLOFND_OK;
-    *value = equals ? equals + 1 : "1";
-    if (strcmp(key, "share") == 0) return GLOFND_OK;
     FAIL_IF(err, !equals && *i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
     *value = equals ? equals + 1 : argv[++*i];
     return GLOFND_OK;

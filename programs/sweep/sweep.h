@@ -28,7 +28,6 @@ typedef struct sweep_plan {
     int source;        /* counts the files that settings come from, then the command line: a later one wins */
     int config_source; /* of config[] */
     int64_t jobs;
-    int share;  /* runs share the steps before their detectors start */
     char *text; /* memory of the texts above */
     size_t text_used;
 } sweep_plan;
@@ -37,20 +36,14 @@ typedef struct sweep_run {
     char name[200], path[1024];
     const char *value[SWEEP_VARY_MAX]; /* of plan->vary */
     const char *seed;
-    gf_config config, resolved;   /* as given; with open values filled */
-    uint32_t config_crc;          /* runs made under a different configuration are refused */
-    int finished;                 /* by sweep.jsonl, and its weights exist */
-    unsigned evaluated;           /* bits of plan->eval */
-    int waited;                   /* 1: the message that its folder is in use was printed */
-    int group;                    /* shared steps: runs of equal numbers take the same ones until their detectors start */
-    int trunk;                    /* it begins as a copy of this run; -1: by itself */
-    int32_t from;                 /* after so many epochs */
-    int64_t epoch_steps;          /* 0: not needed */
-    int32_t keep[GF_KEPT_EPOCHS]; /* checkpoint_epochs: its own, and those of its branches */
-    int keep_count;
+    gf_config config, resolved; /* as given; with open values filled */
+    uint32_t config_crc;        /* runs made under a different configuration are refused */
+    int finished;               /* by sweep.jsonl, and its weights exist */
+    unsigned evaluated;         /* bits of plan->eval */
+    int waited;                 /* 1: the message that its folder is in use was printed */
 } sweep_run;
 
-/* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, share, choose, out.
+/* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, choose, out.
  * `folder`: of a relative config, or NULL. Texts are copied. */
 glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder);
 void sweep_free(sweep_plan *p);

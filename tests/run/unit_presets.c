@@ -71,7 +71,8 @@ TEST(imagenet100) {
         assert_true(o->tau == 0.1 && o->gamma == 0.9 && o->alpha == 0.01);
         assert_int_equal(o->detector, rows[i].detector);
         assert_int_equal(o->mask_epoch, rows[i].start);
-        if (o->detector == GLOFND_DETECT_GLOFND) assert_true(o->lambda_init == GLOFND_INIT_ONE && o->lambda_lr == 0.05);
+        if (o->detector == GLOFND_DETECT_GLOFND)
+            assert_true(o->lambda_init == GLOFND_INIT_ONE && o->lambda_lr == (o->learner == GLOFND_LEARN_SGD ? 5.0 : 0.05));
     }
 }
 

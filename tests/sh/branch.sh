@@ -1,4 +1,4 @@
-# A copied checkpoint continues with another detector, as `sweep --share` does it: with the bits of a run of its own.
+# A copied checkpoint continues with another detector: with the bits of a run of its own.
 . "$2/tests/sh/common.inc"
 needs_runs
 settings='--data shapes:n=64,classes=4,size=16,seed=3 --arch resnet8 --head-hidden 16 --head-out 8 --batch 16 --epochs 4

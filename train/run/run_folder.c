@@ -139,28 +139,6 @@ glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const cha
     return *listed ? check_manifest_line(err, folder, line) : GLOFND_OK;
 }
 
-glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name) {
-    char path[PATH_MAX], renewed[LINE], *done, *rest;
-    gf_writer w;
-    TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
-    TRY(read_manifest(err, folder, &done));
-    glofnd_status status = gf_writer_open(err, &w, path);
-    const int open = status == GLOFND_OK;
-    /* All lines but that of `name` stay as they are, of whichever kind. */
-    for (char *line = strtok_r(done, "\n", &rest); line && status == GLOFND_OK; line = strtok_r(NULL, "\n", &rest)) {
-        const char *space = strrchr(line, ' ');
-        const int own = space && strcmp(space + 1, name) == 0;
-        if (own) status = manifest_line(err, folder, name, (int)strcspn(line, " "), renewed);
-        if (status != GLOFND_OK) break;
-        gf_put(&w, own ? renewed : line, strlen(own ? renewed : line));
-        gf_put(&w, "\n", 1);
-    }
-    free(done);
-    if (status == GLOFND_OK) return gf_writer_finish(&w);
-    if (open) gf_writer_close(&w);
-    return status;
-}
-
 glofnd_status gf_manifest_same(gf_error *err, const char *folder, const char *other, const char *name, int *same) {
     char line[LINE], there[LINE];
     *same = 0;
@@ -229,19 +207,6 @@ glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PAT
     if (status == GLOFND_OK && !*path) status = find_latest(err, folder, d, GF_CHECKPOINT_RETIRED, path);
     closedir(d);
     return status;
-}
-
-glofnd_status gf_checkpoint_path(gf_error *err, const char *run, int64_t step, char path[PATH_MAX]) {
-    gf_checkpoint_draft d;
-    TRY(gf_checkpoint_draft_init(err, &d, run, step));
-    memcpy(path, d.final, sizeof d.final);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_checkpoint_exists(gf_error *err, const char *run, int64_t step, int *yes) {
-    char path[PATH_MAX];
-    TRY(gf_checkpoint_path(err, run, step, path));
-    return check_complete(err, path, yes);
 }
 
 int64_t gf_checkpoint_step(const char *path) {
@@ -372,17 +337,6 @@ glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *la
     const int retired = slash && step_of_name(slash + 1, GF_CHECKPOINT_RETIRED) >= 0;
     if (slash) remove_others(folder, gf_checkpoint_step(latest), retired ? GF_CHECKPOINT_RETIRED : GF_CHECKPOINT, keep);
     return GLOFND_OK;
-}
-
-void gf_checkpoint_drop(const char *run, int64_t step, int newest) {
-    char folder[PATH_MAX], path[PATH_MAX];
-    int complete = 0;
-    if (gf_checkpoint_path(NULL, run, step, path) != GLOFND_OK || check_complete(NULL, path, &complete) != GLOFND_OK) return;
-    DIR *d = complete && gf_path_join(NULL, folder, run, GF_CHECKPOINTS) == GLOFND_OK ? gf_open_folder(folder) : NULL;
-    if (!d) return;
-    const int64_t oldest = oldest_to_keep(folder, d, INT64_MAX, newest + 1);
-    closedir(d);
-    if (step < oldest) remove_folder(path);
 }
 
 /* Older checkpoints go first: a step-N counts more than any before-N. */

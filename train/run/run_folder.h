@@ -55,8 +55,6 @@
  * of a file end in their own CRC-32C, that one depends on the length alone, because the CRC of data followed by its CRC is a
  * constant. Older checkpoints have such lines, and no end line; they are still accepted. */
 
-/* Writes FOLDER/DONE again, with the same names, after `name` was replaced. */
-glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name);
 /* Checks every listed file. E_FORMAT names one whose length or checksum differs, or one of the `count` needed files that is not
  * listed. */
 glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count);
@@ -89,15 +87,9 @@ int64_t gf_checkpoint_step(const char *path); /* N of its name, slashes may foll
 glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);
 /* The vocabulary of the image-text run RUN, by its checksum in the newest checkpoint. *has: there is one. */
 glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t *crc, int *has);
-/* RUN/checkpoints/step-N. */
-glofnd_status gf_checkpoint_path(gf_error *err, const char *run, int64_t step, char path[PATH_MAX]);
-/* *yes: it is there, and complete. */
-glofnd_status gf_checkpoint_exists(gf_error *err, const char *run, int64_t step, int *yes);
 /* Removes all checkpoints but `latest` and the complete ones before it that `keep` names, and leftovers of a kill. Failures to
  * remove are ignored. A before-N is kept alone. */
 glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest, const gf_checkpoint_keep *keep);
-/* Removes the checkpoint of this step unless it is one of the `newest` newest: also of a run that is training. */
-void gf_checkpoint_drop(const char *run, int64_t step, int newest);
 /* Removes all other checkpoints, then renames step-N to before-N. */
 glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *path);
 
