@@ -11,7 +11,7 @@
  *   anchors   the state of single anchors, in and out: glofnd_anchors_get(), glofnd_anchors_put()
  *   discover  you have finished embeddings of all samples: see glofnd_discover.h
  *
- * A MINIMAL LOOP (a complete one is examples/min_step.c)
+ * A MINIMAL LOOP (a complete one is examples/02_step.c)
  *     glofnd_options *o;  glofnd_options_create(&o);                        // SogCLR + GloFND, alpha 0.01, tau 0.1
  *                         glofnd_options_set(o, "alpha", "0.02", why, sizeof why);
  *     glofnd_ctx     *c;  glofnd_ctx_create(o, &c, why, sizeof why);        // workspace, threads, last error

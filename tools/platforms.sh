@@ -35,7 +35,7 @@ try() {
         "$source"/tests/replay/*.c "$source"/train/optim/*.c "$build/libglofnd.a" $threads -lpthread -lm -o "$build/replay" \
         >> "$build.log" 2>&1 || { tail -n 40 "$build.log"; exit 1; }
     # shellcheck disable=SC2086
-    for program in "$build"/examples/min_step "$build"/examples/detect; do
+    for program in "$build"/examples/02_step "$build"/examples/01_detect; do
         LD_LIBRARY_PATH=$build $runner "$program" > "$build.out" 2>&1 ||
             { cat "$build.out"; echo "$name: $program failed"; exit 1; }
     done

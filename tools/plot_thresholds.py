@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws docs/img/thresholds.svg from the table that build/examples/min_step prints. Needs only Python.
+"""Draws docs/img/thresholds.svg from the table that build/examples/02_step prints. Needs only Python.
 
-usage: build/examples/min_step | tools/plot_thresholds.py > docs/img/thresholds.svg
+usage: build/examples/02_step | tools/plot_thresholds.py > docs/img/thresholds.svg
 """
 import sys
 
@@ -46,7 +46,7 @@ def curve(x0, rows, column, top, steps, colour, name, label_dy):
 def main():
     rows = read_rows(sys.stdin)
     if not rows:
-        sys.exit("no table on standard input: pipe build/examples/min_step into this")
+        sys.exit("no table on standard input: pipe build/examples/02_step into this")
     steps, right = rows[-1][0], LEFT + PLOT_W + GAP
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{W}" height="{H}" viewBox="0 0 {W} {H}" role="img">',
            f'<style>text{{font:13px system-ui,sans-serif;fill:{INK}}}.title{{font-weight:600;font-size:15px}}</style>',

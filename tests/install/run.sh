@@ -17,7 +17,7 @@ libdir=$(dirname "$(find "$work/prefix" -name libglofnd.a)")
 if [ -x "$work/prefix/bin/glofnd" ]; then
     for file in man/man1/glofnd.1 man/man1/glofnd-pretrain.1 man/man3/libglofnd.3 glofnd/configs/demo.cfg \
         bash-completion/completions/glofnd zsh/vendor-completions/_glofnd fish/vendor_completions.d/glofnd.fish \
-        doc/glofnd/LICENSE doc/glofnd/docs/commands.md doc/glofnd/examples/min_step.c; do
+        doc/glofnd/LICENSE doc/glofnd/docs/commands.md doc/glofnd/examples/02_step.c; do
         [ -s "$work/prefix/share/$file" ] || { say "share/$file is missing"; exit 1; }
     done
     (cd "$work" && prefix/bin/glofnd sweep --config demo --seeds 1,2 --out runs --dry-run >/dev/null) ||

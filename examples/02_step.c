@@ -1,10 +1,10 @@
-/* min_step.c - a whole training loop on the public header: SogCLR + GloFND on made-up embeddings.
+/* 02_step.c - a whole training loop on the public header: SogCLR + GloFND on made-up embeddings.
  *
  * 2000 samples of 20 hidden classes. The "network" is a table with one trainable vector per sample, a view is that vector plus
  * noise. Every twentieth pair of samples is a false negative (alpha = 0.05), which the library does not know.
  * Watch: the learned thresholds close in on the exact quantiles over all samples, the share of flagged pairs on alpha, and what
  * is flagged is what shares a class (labels are given for these two numbers only).
- *     cc min_step.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
+ *     cc 02_step.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
  */
 #include <glofnd.h>
 #include <math.h>
@@ -22,7 +22,7 @@ static glofnd_store *store;
 
 static void check(glofnd_status status) {
     if (status == GLOFND_OK) return;
-    fprintf(stderr, "min_step: %s: %s\n", glofnd_status_text(status), ctx ? glofnd_ctx_error(ctx) : "no context");
+    fprintf(stderr, "02_step: %s: %s\n", glofnd_status_text(status), ctx ? glofnd_ctx_error(ctx) : "no context");
     exit(1);
 }
 

@@ -1,9 +1,9 @@
-/* detect.c - bring your own similarities: thresholds and masks without the library's losses.
+/* 01_detect.c - bring your own similarities: thresholds and masks without the library's losses.
  *
  * For loops that compute similarities and loss themselves. Here 8 queries are compared with a gallery of 400 items, 16 of them
  * drawn anew in each step, and query i has its own level of similarity. glofnd_detect_update() learns from each small set where the top
  * 10 % of the WHOLE gallery begins; glofnd_detect_mask() says which negatives of the set to keep.
- *     cc detect.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
+ *     cc 01_detect.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
  */
 #include <glofnd.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static glofnd_ctx *ctx;
 
 static void check(glofnd_status status) {
     if (status == GLOFND_OK) return;
-    fprintf(stderr, "detect: %s: %s\n", glofnd_status_text(status), ctx ? glofnd_ctx_error(ctx) : "no context");
+    fprintf(stderr, "01_detect: %s: %s\n", glofnd_status_text(status), ctx ? glofnd_ctx_error(ctx) : "no context");
     exit(1);
 }
 
