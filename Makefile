@@ -82,7 +82,7 @@ tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
 	$(CTEST) $(BUILD)/tsan -L '^unit$$'
 	$(CTEST) $(BUILD)/tsan -R '^sh_threads(_ranks)?$$'
 
-TSAN_LOADER = unit_loader unit_substitute unit_decode_batch unit_export
+TSAN_LOADER = unit_loader unit_substitute unit_export
 # Threads beside the loader's: the pool, timed waits, the reducer, the wait for ranks, the limit of pixels.
 TSAN_RANKS  = unit_thread_pool unit_timed_wait unit_pixel_limit unit_reducer unit_join
 one_of      = ^($(subst $() ,|,$(strip $(1))))$$

@@ -33,8 +33,6 @@ static int info(const cli_call *call, const void *flags) {
     gf_print(stdout, "on the CPU %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
     gf_print(stdout, "on the GPU %s\n", nets);
-    gf_cuda_decoder_describe(nets, sizeof nets);
-    gf_print(stdout, "GPU JPEG   %s\n", nets);
     gf_dist_describe(nets, sizeof nets);
     gf_print(stdout, "ranks      %s\n", nets);
     gf_device_comm_describe(nets, sizeof nets);

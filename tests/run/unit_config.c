@@ -57,7 +57,7 @@ TEST(test_refused_keys) {
     refused(&c, "batch", "1", "[2, 1048576]");
     refused(&c, "batch", "99999999999999999999", "batch");
     refused(&c, "arch", "resnet19", "resnet18");
-    refused(&c, "decode", "quick", "exact|fast|gpu|auto");
+    refused(&c, "decode", "quick", "exact|fast");
     refused(&c, "alpha", "nan", "alpha");
     refused(&c, "strict", "maybe", "0 or 1");
     char *long_text = malloc(5000);

@@ -56,24 +56,7 @@ glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job
     WITHOUT(err);
 }
 
-glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, gf_cuda_decoder *d, int slot) {
-    (void)f, (void)jobs, (void)d, (void)slot;
-    WITHOUT(err);
-}
-
 void gf_cuda_feed_wait(gf_cuda_feed *f) { (void)f; }
-
-glofnd_status gf_cuda_decoder_create(gf_error *err, int slots, const gf_cuda_decoder_probe *probe, gf_cuda_decoder **out) {
-    (void)slots, (void)probe;
-    *out = NULL;
-    WITHOUT(err);
-}
-
-void gf_cuda_decoder_free(gf_cuda_decoder *d) { (void)d; }
-const gf_batch_decoder *gf_cuda_decoder_calls(const gf_cuda_decoder *d) { return (void)d, NULL; }
-const char *gf_cuda_decoder_name(const gf_cuda_decoder *d) { return (void)d, "none"; }
-size_t gf_cuda_decoder_held(gf_cuda_decoder *d) { return (void)d, 0; }
-void gf_cuda_decoder_describe(char *text, size_t bytes) { describe(text, bytes); }
 
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input) {
     (void)f, (void)input;

@@ -287,10 +287,6 @@ static const char *foreign_format(const uint8_t *bytes, size_t size) {
 
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out) {
-    if (hint && hint->keep && hint->keep(hint->user, bytes, size, &out->width, &out->height)) {
-        out->part = (gf_part){0};
-        return GLOFND_OK;
-    }
     if (is_jpeg(bytes, size)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
     if (is_png(bytes, size)) return gf_png_decode(err, name, bytes, size, hint, out);
     if (is_webp(bytes, size)) return gf_webp_decode(err, name, bytes, size, hint, out);

@@ -61,10 +61,7 @@ typedef struct gf_decode_hint {
     /* May be NULL: all of it. The region that is needed of an image of this size. With fast it may raise *by, the reduction that
      * shrink_to allows, to a larger power of two up to 8. The result is the region or more: see gf_image.part. */
     gf_region (*choose)(void *user, int width, int height, int *by);
-    /* May be NULL. Offered the bytes of a file before it is decoded. 1: it will be decoded elsewhere, the result is the size
-     * set here, without pixels. */
-    int (*keep)(void *user, const uint8_t *bytes, size_t size, int *width, int *height);
-    void *user;         /* of choose and keep */
+    void *user;         /* of choose */
     int64_t max_pixels; /* a larger image is unreadable, unless it is a JPEG that can be decoded at reduced size and `choose` or
                            shrink_to is given; 0: GF_MAX_PIXELS */
     gf_pixel_share *share; /* may be NULL: of the budget that threads share; the caller gives it back */
@@ -110,31 +107,3 @@ static inline int64_t gf_hint_max_pixels(const gf_decode_hint *hint) {
 }
 /* For decoders: takes the pixels that an image needs from the share. E_FORMAT: they are more than the limit. */
 glofnd_status gf_image_take(gf_error *err, const gf_decode_hint *hint, int width, int height, int64_t pixels);
-
-/* ----- plain JPEG files -----
- *
- * The JPEG files that a device decodes: baseline, 8 bits, three components as Y, Cb, Cr with colours at full or
- * half resolution, one scan, complete. Everything else is for gf_image_decode.
- *
- * A decoder on a device is handed a file whose every segment was checked here, and without the segments that it does not need
- * (EXIF, thumbnails, colour profiles, comments), so that what such a decoder makes of them does not matter. The entropy-coded
- * data is checked for markers only: whether its codes are sound shows when it is decoded.
- */
-
-enum { GF_PLAIN_SEGMENTS = 32 }; /* at most: tables, frame and scan */
-
-typedef struct gf_jpeg_segment { /* with its marker */
-    size_t at, size;
-} gf_jpeg_segment;
-
-typedef struct gf_plain_jpeg {
-    int width, height;
-    size_t size; /* bytes that gf_jpeg_write_plain writes */
-    gf_jpeg_segment segment[GF_PLAIN_SEGMENTS];
-    int segments;
-} gf_plain_jpeg;
-
-/* 1: a device can decode it, and *out describes it; 0: it is a different file, or damaged. */
-int gf_jpeg_is_plain(const uint8_t *bytes, size_t size, gf_plain_jpeg *out);
-/* The file without unneeded segments, to [p->size]. */
-void gf_jpeg_write_plain(const gf_plain_jpeg *p, const uint8_t *bytes, uint8_t *to);

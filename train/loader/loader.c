@@ -201,76 +201,6 @@ static void replace_unreadable(const gf_maker *m, gf_worker *w, gf_slot *s) {
     } else fill_gaps(m, w, s);
 }
 
-/* ===== images that a device decodes ===== */
-
-/* The end of a batch: a device decodes the images that were left to it, the CPU those that it cannot, unreadable
- * samples are replaced, and the device is given the pixels of the CPU.
- *
- * Which of them decodes an image depends on its file and its views alone: a substitute and an image that the device refused are
- * decoded by the CPU. So batches are the same for any number of workers.
- */
-
-static void set_failed(gf_slot *s, glofnd_status status, const gf_error *why) {
-    s->status = status;
-    s->error = *why;
-    s->error_item = 0;
-}
-
-/* Places of the images in the slot of the device; bytes of all. */
-static size_t place_images(gf_slot *s) {
-    gf_encoded *image = gf_packed_encoded(s->packed);
-    size_t end = 0;
-    for (int64_t i = 0; i < s->count; i++) {
-        if (image[i].size == 0) continue;
-        const size_t bytes = 3 * (size_t)image[i].width * (size_t)image[i].height;
-        image[i].at = end;
-        end += (bytes + GF_DECODER_ALIGN - 1) / GF_DECODER_ALIGN * GF_DECODER_ALIGN;
-    }
-    return end;
-}
-
-/* All samples were tried. E_FORMAT in s if too few samples are readable; errors of the device likewise. Without the lock: s
- * belongs to w. */
-static void complete_batch(const gf_maker *m, gf_worker *w, gf_slot *s) {
-    const int by_device = m->spec.decoder != NULL;
-    const size_t bytes = by_device ? place_images(s) : 0;
-    w->on_cpu = 1;
-    if (by_device && s->status == GLOFND_OK) {
-        const gf_batch_decoder *d = m->spec.decoder;
-        gf_error why = {""};
-        if (bytes != 0) {
-            const glofnd_status status = d->decode(&why, d->user, s->index, gf_packed_encoded(s->packed), s->count, bytes);
-            if (status == GLOFND_OK) {
-                /* The CPU decodes what the device could not, or finds out what is wrong with it. */
-                const gf_encoded *image = gf_packed_encoded(s->packed);
-                const int64_t first = s->step * gf_maker_global_batch(&m->spec) + m->spec.offset;
-                for (int64_t i = 0; i < s->count && !atomic_load(&m->cancelled); i++) {
-                    if (image[i].size == 0 || !image[i].failed) continue;
-                    const gf_made made = gf_make_sample(m, w, s, first + i, i);
-                    note_outcome(m, s, i, &made);
-                }
-            } else set_failed(s, status, &why);
-        }
-    }
-    replace_unreadable(m, w, s);
-    if (by_device && s->status == GLOFND_OK && !atomic_load(&m->cancelled)) {
-        const gf_batch_decoder *d = m->spec.decoder;
-        gf_batch view;
-        gf_error why = {""};
-        gf_packed_describe(s->packed, &view);
-        const glofnd_status status = d->upload(&why, d->user, s->index, view.pixels, view.pixel_chunks, bytes);
-        if (status == GLOFND_OK) {
-            /* Jobs count from the first byte of the slot: images of the device, then pixels of the CPU. */
-            const gf_encoded *image = gf_packed_encoded(s->packed);
-            gf_view_job *job = gf_packed_jobs(s->packed);
-            for (int v = 0; v < m->spec.views; v++)
-                for (int64_t i = 0; i < s->count; i++)
-                    job[v * m->spec.batch + i].at += (int64_t)(image[i].size ? image[i].at : bytes);
-        } else set_failed(s, status, &why);
-    }
-    w->on_cpu = 0;
-}
-
 /* ===== the ring of batches and its workers ===== */
 
 enum { WORKERS_MAX = 1024, DEPTH_MAX = 1024 };
@@ -346,7 +276,7 @@ static void *work(void *arg) {
             note_outcome(&l->maker, s, item, &made);
             if (++s->finished == s->count) {
                 pthread_mutex_unlock(&l->lock);
-                complete_batch(&l->maker, &t->worker, s);
+                replace_unreadable(&l->maker, &t->worker, s);
                 pthread_mutex_lock(&l->lock);
                 s->ready = 1;
                 pthread_cond_broadcast(&l->done);
@@ -381,8 +311,6 @@ static glofnd_status init_loader(gf_error *err, gf_loader *l, const gf_loader_sp
             DEPTH_MAX);
     FAIL_IF(err, spec->once && spec->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
     FAIL_IF(err, spec->pack && gf_maker_in_order(spec), GLOFND_E_ARGUMENT, "packed samples come shuffled only");
-    FAIL_IF(err, spec->decoder && (!spec->pack || spec->preload), GLOFND_E_ARGUMENT,
-            "a device decodes packed samples that come as files");
     FAIL_IF(err, spec->preload && !spec->pack, GLOFND_E_ARGUMENT, "only packed samples can be preloaded");
     FAIL_IF(err, spec->bpe && (spec->context < 2 || spec->context > GF_CONTEXT_MAX), GLOFND_E_ARGUMENT,
             "context is %d; it must be in [2, %d]", spec->context, GF_CONTEXT_MAX);
@@ -406,7 +334,6 @@ static glofnd_status init_loader(gf_error *err, gf_loader *l, const gf_loader_sp
     l->slot = calloc((size_t)spec->depth + 1, sizeof *l->slot);
     FAIL_IF(err, !l->slot, GLOFND_E_MEMORY, "no memory for the loader");
     l->ring = spec->depth + 1;
-    for (int i = 0; i < l->ring; i++) l->slot[i].index = i;
     for (int i = 0; i < l->ring; i++) {
         gf_slot *s = &l->slot[i];
         const size_t batch = batch_of(l);
@@ -524,7 +451,7 @@ glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_
     return GLOFND_OK;
 }
 
-static glofnd_status show_batch(gf_error *err, const gf_loader *l, const gf_slot *s, gf_batch *out) {
+static glofnd_status show_batch(gf_error *err, const gf_slot *s, gf_batch *out) {
     FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
     *out = (gf_batch){
         .n = s->count,
@@ -539,8 +466,6 @@ static glofnd_status show_batch(gf_error *err, const gf_loader *l, const gf_slot
         .augment_seconds = s->augment_seconds,
     };
     if (s->packed) gf_packed_describe(s->packed, out);
-    out->decoded = l->maker.spec.decoder != NULL;
-    out->slot = s->index;
     return GLOFND_OK;
 }
 
@@ -552,7 +477,7 @@ glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
     const int ready = s->ready && l->released + l->ring > l->ticket;
     pthread_mutex_unlock(&l->lock);
     *out = (gf_batch){0};
-    return ready ? show_batch(err, l, s, out) : GLOFND_OK;
+    return ready ? show_batch(err, s, out) : GLOFND_OK;
 }
 
 glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
@@ -575,7 +500,7 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
             *out = (gf_batch){.epoch = l->epoch, .step = l->steps};
             return GLOFND_OK;
         }
-        TRY(show_batch(err, l, s, out));
+        TRY(show_batch(err, s, out));
         const gf_loader_spec *spec = &l->maker.spec;
         for (int64_t i = 0; i < s->unreadables; i++) {
             const int64_t id = s->unreadable[i].id;

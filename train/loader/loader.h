@@ -88,9 +88,6 @@ typedef struct gf_loader_spec {
     const gf_preload *preload;    /* borrowed: the device has all images, nothing is read. NULL: pixels come with the batch */
     void *(*alloc)(size_t bytes); /* memory of the pixels, called on worker threads; NULL: malloc */
     void (*release)(void *memory);
-    const gf_batch_decoder
-        *decoder; /* borrowed, may be NULL: with pack, without preload: it decodes the JPEG files it can, and has
-                                        the pixels of all */
 } gf_loader_spec;
 
 typedef struct gf_batch {    /* valid until the next gf_loader_next */
@@ -99,7 +96,6 @@ typedef struct gf_batch {    /* valid until the next gf_loader_next */
     const gf_view_job *job;  /* pack: [views][n]; boxes no larger than GF_VIEW_SCALE allows, unless preloaded */
     const gf_pixels *pixels; /* pack: [pixel_chunks]; NULL if preloaded */
     int pixel_chunks;
-    int decoded, slot;         /* pack with a decoder: 1, and the slot of it that has the pixels */
     const int64_t *id;         /* [n] positions in the dataset */
     const int32_t *label;      /* [n] */
     const int32_t *token;      /* [n][context]; NULL without text */

@@ -80,11 +80,9 @@ typedef struct chunk_list {
 } chunk_list;
 
 struct gf_packed {
-    gf_view_job *job; /* [views][batch] */
-    size_t batch;
-    gf_encoded *encoded;      /* [batch] images that the device decodes; NULL: it decodes none */
-    pthread_mutex_t lock;     /* of both memories, while workers fill */
-    chunk_list pixels, files; /* of decoded images; of those for the device */
+    gf_view_job *job;     /* [views][batch] */
+    pthread_mutex_t lock; /* of the memory, while workers fill */
+    chunk_list pixels;
 };
 
 /* ----- memory of a batch ----- */
@@ -102,9 +100,10 @@ static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, chunk_
     return GLOFND_OK;
 }
 
-/* p: a memory of x. *at: byte at which the device will find them. */
-static glofnd_status reserve_bytes(gf_error *err, const gf_loader_spec *spec, gf_packed *x, chunk_list *p, size_t bytes,
-                                   uint8_t **to, int64_t *at) {
+/* *at: byte at which the device will find them. */
+static glofnd_status reserve_bytes(gf_error *err, const gf_loader_spec *spec, gf_packed *x, size_t bytes, uint8_t **to,
+                                   int64_t *at) {
+    chunk_list *p = &x->pixels;
     const size_t whole = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     glofnd_status status = GLOFND_OK;
     pthread_mutex_lock(&x->lock);
@@ -124,36 +123,22 @@ glofnd_status gf_packed_create(gf_error *err, const gf_loader_spec *spec, size_t
     gf_packed *p = calloc(1, sizeof *p);
     FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the loader");
     pthread_mutex_init(&p->lock, NULL);
-    p->batch = batch;
     p->job = calloc((size_t)spec->views * batch, sizeof *p->job);
-    if (spec->decoder) p->encoded = calloc(batch, sizeof *p->encoded);
     *out = p;
-    FAIL_IF(err, !p->job || (spec->decoder && !p->encoded), GLOFND_E_MEMORY, "no memory for batches of %zu samples", batch);
+    FAIL_IF(err, !p->job, GLOFND_E_MEMORY, "no memory for batches of %zu samples", batch);
     return GLOFND_OK;
 }
 
-static void empty_chunks(chunk_list *p) {
-    p->filling = 0;
-    for (int i = 0; i < p->chunks; i++) p->chunk[i].used = 0;
-}
-
-static void release_chunks(const gf_loader_spec *spec, chunk_list *p) {
-    for (int i = 0; i < p->chunks; i++) (spec->alloc ? spec->release : free)(p->chunk[i].bytes);
-    free(p->chunk);
-}
-
 void gf_packed_reset(gf_packed *p) {
-    empty_chunks(&p->pixels);
-    empty_chunks(&p->files);
-    if (p->encoded) memset(p->encoded, 0, p->batch * sizeof *p->encoded);
+    p->pixels.filling = 0;
+    for (int i = 0; i < p->pixels.chunks; i++) p->pixels.chunk[i].used = 0;
 }
 
 void gf_packed_free(const gf_loader_spec *spec, gf_packed *p) {
     if (!p) return;
-    release_chunks(spec, &p->pixels);
-    release_chunks(spec, &p->files);
+    for (int i = 0; i < p->pixels.chunks; i++) (spec->alloc ? spec->release : free)(p->pixels.chunk[i].bytes);
+    free(p->pixels.chunk);
     pthread_mutex_destroy(&p->lock);
-    free(p->encoded);
     free(p->job);
     free(p);
 }
@@ -163,9 +148,6 @@ void gf_packed_describe(const gf_packed *p, gf_batch *out) {
     out->pixels = p->pixels.chunk;
     out->pixel_chunks = p->pixels.chunks;
 }
-
-gf_encoded *gf_packed_encoded(gf_packed *p) { return p->encoded; }
-gf_view_job *gf_packed_jobs(gf_packed *p) { return p->job; }
 
 /* ----- a sample ----- */
 
@@ -199,7 +181,7 @@ static glofnd_status pack_sample(gf_error *err, const gf_loader_spec *spec, gf_p
             for (int v = 0; v < spec->views; v++) {
                 uint8_t *to;
                 int64_t at;
-                TRY(reserve_bytes(err, spec, p, &p->pixels, (size_t)a->size * (size_t)a->size * 3, &to, &at));
+                TRY(reserve_bytes(err, spec, p, (size_t)a->size * (size_t)a->size * 3, &to, &at));
                 TRY(gf_augment_shrink(err, a, &job[v], image, x, to));
                 job[v].at = at;
                 job[v].width = job[v].height = a->size;
@@ -209,7 +191,7 @@ static glofnd_status pack_sample(gf_error *err, const gf_loader_spec *spec, gf_p
             const size_t row = (size_t)(c.right - c.left), stride = (size_t)image->width * 3;
             uint8_t *to;
             int64_t at;
-            TRY(reserve_bytes(err, spec, p, &p->pixels, row * (size_t)(c.bottom - c.top), &to, &at));
+            TRY(reserve_bytes(err, spec, p, row * (size_t)(c.bottom - c.top), &to, &at));
             for (int64_t y = c.top; y < c.bottom; y++, to += row)
                 memcpy(to, image->rgb + (size_t)y * stride + (size_t)c.left, row);
             for (int v = 0; v < spec->views; v++) {
@@ -220,7 +202,6 @@ static glofnd_status pack_sample(gf_error *err, const gf_loader_spec *spec, gf_p
         }
     }
     for (int v = 0; v < spec->views; v++) p->job[v * spec->batch + item] = job[v];
-    if (p->encoded) p->encoded[item].size = 0;
     return GLOFND_OK;
 }
 
@@ -234,13 +215,7 @@ static void draw_views(const gf_loader_spec *spec, uint32_t epoch, int64_t id, i
     }
 }
 
-/* A device decodes whole images, into memory that is kept per batch: larger ones are left to the CPU, which decodes the part that
- * the views need. */
-enum { KEPT_PIXELS_MAX = 1 << 21 };
-
 typedef struct crop_query { /* the sample whose crops the decoder asks for */
-    const gf_maker *maker;
-    gf_worker *worker;
     const gf_loader_spec *spec;
     uint32_t epoch;
     int64_t id;
@@ -254,36 +229,15 @@ static gf_region choose_region(void *user, int width, int height, int *by) {
     return gf_augment_region(&q->spec->augment, views, q->spec->views, by);
 }
 
-/* gf_decode_hint.keep: a file that the device decodes. Depends on the sample and its views alone. */
-static int keep_file(void *user, const uint8_t *bytes, size_t size, int *width, int *height) {
-    const crop_query *q = user;
-    gf_plain_jpeg *plain = &q->worker->plain;
-    gf_view views[2];
-    if (!gf_jpeg_is_plain(bytes, size, plain)) return 0;
-    const int64_t pixels = (int64_t)plain->width * plain->height;
-    if (pixels > KEPT_PIXELS_MAX || pixels > q->maker->pixels.max) return 0;
-    draw_views(q->spec, q->epoch, q->id, plain->width, plain->height, views);
-    /* Can the device make these views of a whole image? */
-    const int side = GF_VIEW_SCALE * q->spec->augment.size;
-    int large = q->spec->augment.view_filter != GF_FILTER_LINEAR;
-    for (int v = 0; v < q->spec->views; v++) large |= views[v].width > side || views[v].height > side;
-    q->worker->kept = !large;
-    *width = plain->width;
-    *height = plain->height;
-    return q->worker->kept;
-}
-
 static glofnd_status read_sample(gf_error *err, const gf_maker *m, gf_worker *w, const gf_slot *s, int64_t id) {
     const gf_loader_spec *spec = &m->spec;
-    crop_query query = {m, w, spec, s->epoch, id};
+    crop_query query = {spec, s->epoch, id};
     const gf_decode_hint hint = {.fast = spec->fast,
                                  .shrink_to = m->shrink_to > 0 ? m->shrink_to : spec->resize,
                                  .choose = spec->views > 0 ? choose_region : NULL,
-                                 .keep = spec->decoder && !w->on_cpu ? keep_file : NULL,
                                  .user = &query,
                                  .max_pixels = m->pixels.max,
                                  .share = &w->pixels};
-    w->kept = 0;
     if (!spec->preload) return gf_dataset_read(err, spec->data, id, &hint, &w->sample);
     TRY(gf_preload_status(err, spec->preload, id));
     w->sample.label = gf_dataset_label(spec->data, id);
@@ -313,18 +267,6 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
         return gf_augment_center(err, a, native ? 0 : spec->resize, image, w->scratch, s->view[0] + at);
     }
     draw_views(spec, s->epoch, id, width, height, views);
-    if (w->kept) {
-        gf_packed *p = s->packed;
-        const gf_plain_jpeg *plain = &w->plain;
-        const gf_image whole = {.width = plain->width, .height = plain->height}; /* pixels come later */
-        uint8_t *to;
-        int64_t ignored;
-        TRY(reserve_bytes(err, spec, p, &p->files, plain->size, &to, &ignored));
-        gf_jpeg_write_plain(plain, w->sample.encoded, to);
-        p->encoded[item] = (gf_encoded){.bytes = to, .size = plain->size, .width = plain->width, .height = plain->height};
-        for (int v = 0; v < spec->views; v++) TRY(gf_augment_job(err, &views[v], &whole, &p->job[v * spec->batch + item]));
-        return GLOFND_OK;
-    }
     if (s->packed) return pack_sample(err, spec, s->packed, item, id, image, views, w->scratch);
     for (int v = 0; v < spec->views; v++) TRY(gf_augment_apply(err, a, &views[v], image, w->scratch, s->view[v] + at, NULL));
     return GLOFND_OK;

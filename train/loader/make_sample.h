@@ -16,10 +16,7 @@ typedef struct gf_packed gf_packed; /* jobs and pixels of one batch; its memory 
 
 glofnd_status gf_packed_create(gf_error *err, const gf_loader_spec *spec, size_t batch, gf_packed **out);
 void gf_packed_free(const gf_loader_spec *spec, gf_packed *p);
-void gf_packed_reset(gf_packed *p); /* for a new batch */
-/* The same as pack_sample for a file that the device decodes; jobs count from its first pixel. `bytes`: the file. */
-gf_encoded *gf_packed_encoded(gf_packed *p);                /* [batch] of a place whose image the CPU decoded the size is 0 */
-gf_view_job *gf_packed_jobs(gf_packed *p);                  /* [views][batch] */
+void gf_packed_reset(gf_packed *p);                         /* for a new batch */
 void gf_packed_describe(const gf_packed *p, gf_batch *out); /* sets job, pixels, pixel_chunks */
 
 /* ----- a batch of the loader, and one sample of it ----- */
@@ -31,7 +28,6 @@ typedef struct gf_unreadable_item {
 
 /* A batch of the ring. Its arrays belong to the workers until it is ready, then to the user until it is released. */
 typedef struct gf_slot {
-    int index; /* in the ring */
     uint32_t epoch;
     int64_t step, count;     /* samples wanted */
     int64_t taken, finished; /* samples handed to workers; done by them */
@@ -64,9 +60,6 @@ typedef struct gf_worker { /* buffers of one thread */
     gf_pixel_share pixels; /* of the sample */
     gf_augment_scratch *scratch;
     gf_bpe_scratch words;
-    int on_cpu;          /* no image is left to the device */
-    int kept;            /* the image of the sample is */
-    gf_plain_jpeg plain; /* if kept: its file */
 } gf_worker;
 
 typedef struct gf_made { /* outcome of making a sample */

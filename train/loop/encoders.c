@@ -7,7 +7,6 @@
 #include "loader/cuda/cuda_feed.h"
 #include "util/parallel.h"
 
-enum { PROBE_WIDTH = 80, PROBE_HEIGHT = 48, PROBE_QUALITY = 90 };
 #define PRELOAD_MAX ((int64_t)2 << 30) /* bytes of images on the device */
 
 /* ----- views ----- */
@@ -40,42 +39,16 @@ int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *a) {
     return bytes <= PRELOAD_MAX && info.width <= side && info.height <= side ? bytes : 0;
 }
 
-/* ----- decoding ----- */
-
-static glofnd_status probe_and_create(gf_error *err, gf_feed *f, gf_image *m, uint8_t **jpeg, int slots) {
-    gf_cuda_decoder_probe probe = {.width = PROBE_WIDTH, .height = PROBE_HEIGHT};
-    TRY(gf_image_resize(err, m, PROBE_WIDTH, PROBE_HEIGHT));
-    /* Smooth colours: decoders differ at edges. */
-    for (int y = 0; y < m->height; y++) {
-        for (int x = 0; x < m->width; x++) {
-            uint8_t *p = m->rgb + 3 * ((size_t)y * (size_t)m->width + (size_t)x);
-            p[0] = (uint8_t)(20 + 2 * x);
-            p[1] = (uint8_t)(200 - 3 * y);
-            p[2] = (uint8_t)(60 + x + y);
-        }
-    }
-    TRY(gf_image_encode_jpeg(err, m, PROBE_QUALITY, jpeg, &probe.size));
-    TRY(gf_image_decode(err, "probe", *jpeg, probe.size, NULL, m));
-    probe.jpeg = *jpeg;
-    probe.rgb = m->rgb;
-    return gf_cuda_decoder_create(err, slots, &probe, &f->decoder);
-}
-
-const char *gf_feed_decoder_name(const gf_feed *f) {
-    if (f->preload) return "none: all images are on the GPU";
-    return f->decoder ? gf_cuda_decoder_name(f->decoder) : "libjpeg";
-}
-
 /* ----- batches ----- */
 
-static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_decode decode, gf_loader_spec *s) {
+static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loader_spec *s) {
     float level[3][256];
     gf_cuda_feed_spec spec = {
         .size = s->augment.size, .views = s->views * s->batch, .type = type, .level = level[0], .stream = gf_net_stream(f->net)};
     gf_augment_levels(&s->augment, level);
     gf_net_input(f->net, &spec.channels);
     glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
-    if (status == GLOFND_E_UNSUPPORTED && decode != GF_DECODE_GPU) return GLOFND_OK; /* the loader makes the views */
+    if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
     if (gf_feed_preload_bytes(s->data, &s->augment) > 0) {
         /* Pixels come with the batches if the device has no memory for them. */
@@ -93,23 +66,12 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_dec
     s->preload = f->preload;
     s->alloc = gf_cuda_pinned_alloc;
     s->release = gf_cuda_pinned_free;
-    /* With decode = auto the loader decodes if the device cannot. */
-    gf_image m = {0};
-    uint8_t *jpeg = NULL;
-    if ((decode != GF_DECODE_GPU && decode != GF_DECODE_AUTO) || f->preload) return GLOFND_OK;
-    status = probe_and_create(err, f, &m, &jpeg, s->depth + 1);
-    gf_image_free(&m);
-    free(jpeg);
-    if (status == GLOFND_E_UNSUPPORTED && decode == GF_DECODE_AUTO) return GLOFND_OK;
-    TRY(status);
-    s->decoder = gf_cuda_decoder_calls(f->decoder);
     return GLOFND_OK;
 }
 
 static glofnd_status feed_device(gf_error *err, gf_feed *f, const gf_batch *b) {
     f->ahead = 0;
-    if (b->decoded) TRY(gf_cuda_feed_put_decoded(err, f->device, b->job, f->decoder, b->slot));
-    else TRY(gf_cuda_feed_put(err, f->device, b->job, b->pixels, b->pixel_chunks));
+    TRY(gf_cuda_feed_put(err, f->device, b->job, b->pixels, b->pixel_chunks));
     f->ahead = 1;
     f->epoch = b->epoch;
     f->step = b->step;
@@ -122,20 +84,19 @@ void gf_feed_ahead(gf_feed *f) {
     feed_device(NULL, f, &next);
 }
 
-glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts, gf_decode decode,
+glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec) {
     const size_t side = (size_t)spec->augment.size;
     gf_loader_spec s = *spec;
     *f = (gf_feed){.net = net, .text = text, .views = s.views, .context = s.context, .pixels = side * side * 3, .parts = parts};
-    if (gf_net_stream(net) && !parts) TRY(open_device(err, f, type, decode, &s));
+    if (gf_net_stream(net) && !parts) TRY(open_device(err, f, type, &s));
     return gf_loader_create(err, &s, &f->loader);
 }
 
 void gf_feed_close(gf_feed *f) {
     gf_cuda_feed_wait(f->device); /* first: it may be reading the loader's memory */
-    gf_loader_free(f->loader);    /* its workers use the decoder */
+    gf_loader_free(f->loader);
     gf_cuda_feed_free(f->device);
-    gf_cuda_decoder_free(f->decoder);
     gf_preload_free(f->preload);
     *f = (gf_feed){0};
 }

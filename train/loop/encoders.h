@@ -9,9 +9,8 @@
 /* ----- feed -----
  *
  * From the batches of the loader to the inputs of the networks. On the CPU views are copied. On a GPU they are made
- * there: from preloaded images where these are small and of one size, else from pixels copied in the background, or decoded
- * there (decode = gpu); the next batch is prepared while the step of the present one runs. Batches are equal on all devices,
- * but for the levels that nvJPEG decodes. */
+ * there: from preloaded images where these are small and of one size, else from pixels copied in the background; the
+ * next batch is prepared while the step of the present one runs. Batches are equal on all devices. */
 
 typedef struct gf_feed { /* all zero: closed */
     gf_net *net, *text;  /* of images; of captions, or NULL */
@@ -19,10 +18,9 @@ typedef struct gf_feed { /* all zero: closed */
     size_t pixels;       /* numbers of a view */
     int parts;           /* gf_feed_part loads the inputs instead of gf_feed_next */
     gf_loader *loader;
-    struct gf_cuda_feed *device;     /* NULL: views come from the loader */
-    struct gf_cuda_decoder *decoder; /* JPEG files are decoded on the device; NULL: by the loader */
-    gf_preload *preload;             /* the device has all images; NULL: pixels come with the batches */
-    int ahead;                       /* the device makes, or has made, the batch `step` of `epoch` */
+    struct gf_cuda_feed *device; /* NULL: views come from the loader */
+    gf_preload *preload;         /* the device has all images; NULL: pixels come with the batches */
+    int ahead;                   /* the device makes, or has made, the batch `step` of `epoch` */
     uint32_t epoch;
     int64_t step;
 } gf_feed;
@@ -33,11 +31,9 @@ gf_augment gf_views_recipe(const gf_config *c);
 void gf_views_centre_crop(const gf_config *c, gf_loader_spec *spec);
 
 /* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the
- * image network's input. decode: gpu, where that cannot be, is an error: E_OPTION, or E_UNSUPPORTED without nvJPEG. */
-glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts, gf_decode decode,
+ * image network's input. */
+glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec);
-/* Name of the decoder of images: "nvJPEG 13.2, 7 JPEG engines". */
-const char *gf_feed_decoder_name(const gf_feed *f);
 /* Bytes of images to preload to a GPU, for these views; 0: none. */
 int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *views);
 void gf_feed_close(gf_feed *f); /* before the net is freed */

@@ -57,9 +57,8 @@ void gf_trainer_memory(const gf_trainer *t, gf_memory_split *out) {
         out->optimizer += block * (!!w->state1 + !!w->state2 + !!w->sum);
         out->loss += embeddings * (!!w->grad + !!w->kept);
     }
-    out->data += (int64_t)(t->config.method.device == GLOFND_DEVICE_CUDA
-                               ? gf_cuda_feed_held(t->feed.device) + gf_cuda_decoder_held(t->feed.decoder)
-                               : gf_loader_bytes(t->loader));
+    out->data +=
+        (int64_t)(t->config.method.device == GLOFND_DEVICE_CUDA ? gf_cuda_feed_held(t->feed.device) : gf_loader_bytes(t->loader));
     getrusage(RUSAGE_SELF, &usage);
     if (gf_net_backend(net)->memory) gf_net_backend(net)->memory(gf_net_engine(net), &held, &peak);
     else peak = (size_t)usage.ru_maxrss * 1024;

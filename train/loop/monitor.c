@@ -310,14 +310,6 @@ glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_r
     return end_line(m);
 }
 
-glofnd_status gf_monitor_decoder(gf_monitor *m, const gf_trainer *t) {
-    if (!t->feed.decoder || t->step > 0) return GLOFND_OK;
-    gf_jsonl_begin(&m->log);
-    gf_jsonl_text(&m->log, "event", "decoder");
-    gf_jsonl_text(&m->log, "name", gf_feed_decoder_name(&t->feed));
-    return end_line(m);
-}
-
 void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message) {
     char name[512];
     gf_dataset_name(t->data, i, name, sizeof name);

@@ -53,8 +53,6 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes);
 /* After a resume with other data. */
 glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
-/* Name of the decoder, if a GPU decodes the images; once per run. */
-glofnd_status gf_monitor_decoder(gf_monitor *m, const gf_trainer *t);
 /* An unreadable sample, by number and name. */
 void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
 /* To disk; *marks: how much there is. A file that was removed or replaced meanwhile is written again. */

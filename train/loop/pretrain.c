@@ -351,8 +351,6 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     TRY(agreed(err, p, announce(err, p, j->trainer)));
     TRY(agreed(err, p, is_first(p) ? prepare_watch(err, p, j->trainer) : GLOFND_OK));
     TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
-    if (config->decode == GF_DECODE_GPU || config->decode == GF_DECODE_AUTO)
-        report(p, "JPEG files are decoded by %s", gf_feed_decoder_name(&j->trainer->feed));
     /* From the weights to begin with to the end of the loop. */
     gf_log_marks marks;
     gf_trainer *t = j->trainer;
@@ -376,7 +374,6 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     /* The configuration comes first, so that there is always something to resume. */
     glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
-    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
     if (status == GLOFND_OK) {
         /* The state of a run does not depend on its logs: it continues without them. */
         const gf_monitor *m = &j->monitor;

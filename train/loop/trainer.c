@@ -158,10 +158,8 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
     const gf_type type = c->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
     gf_net *text = clip ? t->encoders.at[1].net : NULL;
     const int parts = t->encoders.part < t->encoders.batch;
-    if (c->decode == GF_DECODE_AUTO && t->comm) c->decode = GF_DECODE_EXACT; /* ranks may differ in what they can */
-    const glofnd_status status = gf_feed_open(err, &t->feed, t->encoders.at[0].net, text, type, parts, c->decode, &spec);
+    const glofnd_status status = gf_feed_open(err, &t->feed, t->encoders.at[0].net, text, type, parts, &spec);
     t->loader = t->feed.loader;
-    if (c->decode == GF_DECODE_AUTO) c->decode = t->feed.decoder ? GF_DECODE_GPU : GF_DECODE_EXACT;
     return status;
 }
 

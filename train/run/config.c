@@ -30,7 +30,7 @@ static const char *const crop_filters[] = {"bilinear", "bicubic", NULL};
 static const char *const eval_views[] = {"auto", "center", "clip", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
-static const char *const decoders[] = {"exact", "fast", "gpu", "auto", NULL};
+static const char *const decoders[] = {"exact", "fast", NULL};
 static const char *const ranks[] = {"auto", "single", "mpi", NULL};
 static const char *const stores[] = {"memory", "file", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
@@ -143,10 +143,7 @@ static const gf_option rows[] = {
          "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
          "for task clip with init, else center"),
 
-    NAME(
-        decode, decoders, "exact", "data",
-        "JPEG: PIL's numbers; fast: at reduced size where that suffices; gpu: by nvJPEG, levels differ a little; auto: gpu if it "
-        "can, else exact"),
+    NAME(decode, decoders, "exact", "data", "JPEG: PIL's numbers; fast: at reduced size where that suffices"),
     LONG(max_pixels, "200000000", 65536, 268435456, "data",
          "decoded at a time by all workers; a larger image is unreadable, unless it is a JPEG that can be reduced"),
     SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
@@ -483,15 +480,6 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     int32_t epoch[GF_KEPT_EPOCHS];
     int count;
     TRY(gf_config_kept_epochs(err, c, epoch, &count));
-    /* A GPU decodes what it makes views of. */
-    const int on_gpu = c->method.device == GLOFND_DEVICE_CUDA;
-    const int resized_there = c->crop_filter == GF_CROP_BILINEAR && c->micro_batch == 0;
-    FAIL_IF(err, c->decode == GF_DECODE_GPU && !on_gpu, GLOFND_E_OPTION, "decode: gpu needs device = cuda; take exact or fast");
-    FAIL_IF(
-        err, c->decode == GF_DECODE_GPU && !resized_there, GLOFND_E_OPTION,
-        "decode: gpu needs views that are made there; crop_filter = bicubic and micro_batch leave them to the CPU: take exact "
-        "or fast");
-    if (c->decode == GF_DECODE_AUTO && (!on_gpu || !resized_there)) c->decode = GF_DECODE_EXACT;
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
@@ -519,13 +507,6 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
         "lock",       "loss",        "init",        "zero_init",
     };
     char old[1024], new[1024];
-    const int gpu_decodes = before->decode == GF_DECODE_GPU;
-    FAIL_IF(err, gpu_decodes != (now->decode == GF_DECODE_GPU), GLOFND_E_OPTION,
-            "decode: in the run to resume the %s decodes, and nvJPEG's pixels differ from libjpeg's; give --decode %s",
-            gpu_decodes ? "GPU" : "CPU",
-            gpu_decodes                        ? "gpu"
-            : before->decode == GF_DECODE_FAST ? "fast"
-                                               : "exact");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);
         gf_config_text(now, fixed[i], new, sizeof new);

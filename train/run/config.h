@@ -18,7 +18,7 @@ typedef enum gf_crop_filter { GF_CROP_BILINEAR, GF_CROP_BICUBIC } gf_crop_filter
 typedef enum gf_eval_view { GF_EVAL_AUTO, GF_EVAL_CENTER, GF_EVAL_CLIP } gf_eval_view;
 typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
 typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
-typedef enum gf_decode { GF_DECODE_EXACT, GF_DECODE_FAST, GF_DECODE_GPU, GF_DECODE_AUTO } gf_decode;
+typedef enum gf_decode { GF_DECODE_EXACT, GF_DECODE_FAST } gf_decode;
 typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
 
 /* Keys that may be written as shares of the schedule, "35%". */
@@ -65,7 +65,7 @@ typedef struct gf_config {
     gf_precision precision;
     int32_t deterministic, tf32; /* GPU only */
     int64_t max_pixels;
-    gf_decode decode; /* auto becomes exact or gpu before the configuration is written */
+    gf_decode decode;
     int32_t strict, workers, prefetch;
     gf_pixel_stats pixels;  /* mean and deviation of colours */
     gf_eval_view eval_view; /* crop of an image that is evaluated */

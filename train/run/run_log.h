@@ -1,5 +1,5 @@
 /* run_log.h - what a run records while it trains: the keys of RUN/log.jsonl, each once and in the order of the file, its memory,
- * and reading both. Other events of the file, which no report reads, are "damaged", "remap" and "decoder" (loop/monitor.c).
+ * and reading both. Other events of the file, which no report reads, are "damaged" and "remap" (loop/monitor.c).
  *
  * X(NAME, key, kind, factor). A number that is not finite is null, and a missing number is NaN when read. factor: from the file
  * to figures in reports, as 100 for percent.

@@ -189,15 +189,6 @@ glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job
     return make_views(err, f, &s, count > 0 ? f->pictures : f->kept, count > 0 ? f->capacity : f->kept_bytes);
 }
 
-glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, gf_cuda_decoder *d, int slot) {
-    summary s;
-    size_t bytes;
-    TRY(stage(err, f, jobs, &s));
-    const uint8_t *pictures = gf_cuda_decoder_memory(d, slot, &bytes);
-    TRY(make_views(err, f, &s, pictures, bytes));
-    return gf_cuda_decoder_reading(err, d, slot, f->stream);
-}
-
 glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f) {
     CUDA_TRY_AS(err, cudaEventSynchronize(f->copied), "copying images");
     return GLOFND_OK;

@@ -11,48 +11,6 @@
 #include "image/view_job.h"
 #include "nn/nn_ops.h"
 
-/* ----- decode ----- */
-
-/* The JPEG files of a batch decoded on the device by nvJPEG (nvjpeg_lib.h): a gf_batch_decoder.
- *
- * Every slot has memory, a stream and a state of the library of its own. Worker threads of the loader fill a slot and wait for
- * it; the feed (cuda_feed.h) reads it, and a slot is not written before that is done.
- */
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct gf_cuda_decoder gf_cuda_decoder;
-
-typedef struct gf_cuda_decoder_probe { /* a file to try backends with: they must give about these pixels */
-    const uint8_t *jpeg;
-    size_t size;
-    int width, height;
-    const uint8_t *rgb; /* [height][width][3] */
-} gf_cuda_decoder_probe;
-
-/* The JPEG engines of the GPU, else kernels of nvJPEG. E_UNSUPPORTED: neither decodes the probe, or nvJPEG is missing. */
-glofnd_status gf_cuda_decoder_create(gf_error *err, int slots, const gf_cuda_decoder_probe *probe, gf_cuda_decoder **out);
-void gf_cuda_decoder_free(gf_cuda_decoder *d); /* waits; NULL is fine. Nothing calls it any more */
-const gf_batch_decoder *gf_cuda_decoder_calls(const gf_cuda_decoder *d);
-/* "nvJPEG 13.2, 7 JPEG engines" */
-const char *gf_cuda_decoder_name(const gf_cuda_decoder *d);
-size_t gf_cuda_decoder_held(gf_cuda_decoder *d); /* bytes on the device, without those of the library; NULL: 0 */
-/* Memory of a slot whose work is done, and the bytes in use. */
-const uint8_t *gf_cuda_decoder_memory(const gf_cuda_decoder *d, int slot, size_t *bytes);
-/* What was queued on the stream (cudaStream_t) so far reads the slot: it is not written before. */
-glofnd_status gf_cuda_decoder_reading(gf_error *err, gf_cuda_decoder *d, int slot, void *stream);
-
-/* For `glofnd info`: what would decode here, or why nothing would. */
-void gf_cuda_decoder_describe(char *text, size_t bytes);
-
-#ifdef __cplusplus
-}
-#endif
-
-/* ----- cuda feed ----- */
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -77,8 +35,6 @@ glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *p
 /* jobs [views] are copied at once. runs [count]: their pixels; must not change until gf_cuda_feed_wait_copied or the next put
  * returns, and be pinned to be copied in the background; count 0 with kept pictures. */
 glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count);
-/* The same of pixels that lie in a slot of a decoder. */
-glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, gf_cuda_decoder *d, int slot);
 glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f);
 /* Writes the views of the last put to the network's input. */
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input);
