@@ -63,6 +63,7 @@ class Core:
         """A new engine on `device`, with no state, or in place of the one before, with that of a store file."""
         with _current(device):
             self.engine = self.engine.loaded(store) if store else Engine(self.n, self.dim, {**self.values, "device": device.type})
+        self.last_begin = self._last_begin()
         self.device = device
         self.is_cuda = device.type == "cuda"
         self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
@@ -88,6 +89,7 @@ class Core:
         with self.lock:
             self.engine.configure(**options)
             self.values.update(options)
+            self.last_begin = self._last_begin()
             self._fits.clear()
 
     def announce(self, epoch: int) -> None:
@@ -98,14 +100,20 @@ class Core:
             self.unannounced = 0
         self.epoch, self.announced = epoch, True
 
-    def count_samples(self, rows: int) -> None:
-        """Training steps of one epoch: warns once where an option counts epochs that never come."""
-        self.unannounced = (self.unannounced or 0) + rows * self.ranks()[1]
+    def _last_begin(self) -> tuple[str, int]:
+        """The option whose epoch comes last, and that epoch."""
         counted = {name: int(self.values.get(name, 0)) for name in ("start_epoch", "update_epoch", "lambda_warmup")}
         counted["lambda_warmup"] += counted["update_epoch"] if counted["lambda_warmup"] else 0
         name = max(counted, key=lambda x: counted[x])
-        first = counted[name]
-        if first > self.epoch and self.n is not None and self.unannounced >= (first + 1) * self.n:
+        return name, counted[name]
+
+    def count_samples(self, rows: int) -> None:
+        """Training steps of one epoch: warns once if an option counts epochs that never come."""
+        name, first = self.last_begin
+        if first <= self.epoch or self.n is None:
+            return
+        self.unannounced = (self.unannounced or 0) + rows * self.ranks()[1]
+        if self.unannounced >= (first + 1) * self.n:
             self.unannounced = None
             calls = "set_epoch() always had the same epoch" if self.announced else "set_epoch() was never called"
             never = f"lambda_warmup={self.values[name]} never ends" if name == "lambda_warmup" else f"{name}={first} is never reached"
@@ -364,9 +372,9 @@ def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world:
         core.engine.bank_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
 
 
-def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float,
-                  candidates: Any = None, flags: int = 0) -> Any:
-    """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it."""
+def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float) -> Any:
+    """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it. Candidates, which
+    the batch has already, are negatives of this rank's rows alone."""
     rank, world = core.ranks()
     stats = _lib.Stats()
     check_ranks(core, own, want, world)
@@ -376,8 +384,6 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
     batch = fill_batch(core, *(every[name] for name in INPUTS), want, tau, DTYPES[grads[0].dtype])  # type: ignore[arg-type, call-arg]
-    if candidates is not None:  # they are negatives of this rank's rows alone
-        grads += set_candidates(batch, candidates, flags, grads[0].dtype)
     part = _lib.OwnRows(first=rank * rows, rows=rows)
     banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
     extra = set_banks(batch, banks)
@@ -449,10 +455,10 @@ def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) ->
 
 library = torch.library.Library("glofnd", "DEF")
 library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, "
-               "int handle, int flags) -> (Tensor, Tensor, Tensor, Tensor)")
+               "int handle, int flags) -> (Tensor, Tensor, Tensor)")
 library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor? negatives_a, "
                "Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
-               "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+               "(Tensor, Tensor, Tensor, Tensor, Tensor)")
 
 
 def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[float, Optional[torch.Tensor]]:
@@ -472,44 +478,40 @@ def bias_of(core: Core, tau: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
     return there
 
 
-def _like(tau: Optional[torch.Tensor], device: torch.device) -> torch.Tensor:
-    """Room for the gradient of the temperature, or of temperature and bias."""
-    return torch.empty((), dtype=torch.float32, device=device) if tau is None or tau.numel() < 2 else (
-        torch.empty(2, dtype=torch.float32, device=device))
+def empty_results(a: torch.Tensor, tau: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The loss, the gradients of both embeddings in one tensor, which backward scales in one go, and those of temperature and bias."""
+    device = a.device
+    return (torch.empty((), dtype=torch.float32, device=device), torch.empty((2, *a.shape), dtype=grad_type(a.dtype), device=device),
+            torch.empty(0 if tau is None else tau.numel(), dtype=torch.float32, device=device))
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                 groups: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int, candidates: Any = None,
                 flags: int = 0) -> tuple[torch.Tensor, ...]:
     """One rank: all results stay on the device, and nothing waits for it."""
-    dtype, device = grad_type(a.dtype), a.device
-    grad_a = torch.empty(a.shape, dtype=dtype, device=device)
-    grad_b = torch.empty(a.shape, dtype=dtype, device=device)
-    loss = torch.empty((), dtype=torch.float32, device=device)
-    grad_tau = _like(tau, device)
+    loss, grads, grad_tau = empty_results(a, tau)
     value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
-    rows = a.shape[0]
     if core.is_cuda:
         core.synchronize()
         core.engine.tau(0 if on_device is None else on_device.data_ptr())
         more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
-        core.reserve(rows + more, rows + more, a.shape[1])
+        core.reserve(a.shape[0] + more, a.shape[0] + more, a.shape[1])
         if torch.cuda.is_current_stream_capturing():
             core.captured = True
-    fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[dtype])
-    more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, dtype)
+    fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[grads.dtype])
+    more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
     core.last = True
     bias = bias_of(core, tau)
-    core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr(),
-                           0 if bias is None else grad_tau[1:].data_ptr())
-    return loss, grad_a, grad_b, grad_tau, *more_grads
+    at, of_tau = grads.data_ptr(), grad_tau.data_ptr()
+    core.engine.queue_step(core.batch_at, at, at + grads.nbytes // 2, loss.data_ptr(), of_tau, 0 if bias is None else of_tau + 4)
+    return loss, grads, grad_tau, *more_grads
 
 
 def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Optional[torch.Tensor], want: int,
                     candidates: Any = None, flags: int = 0) -> tuple[torch.Tensor, ...]:
     a = own["a"]
     assert a is not None
-    grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
+    loss, grads, grad_tau = empty_results(a, tau)
     if core.is_cuda and torch.cuda.is_current_stream_capturing():
         raise _lib.UnsupportedError("with several ranks a step waits for the host: it cannot be captured in a CUDA graph")
     core.synchronize()
@@ -518,11 +520,13 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
         more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
         core.reserve(a.shape[0] + more, core.ranks()[1] * a.shape[0] + more, a.shape[1])
     bias = bias_of(core, tau)
-    core.last = step_of_ranks(core, own, grads, want, 0.0 if tau is None else temperature_of(core, tau, False)[0], candidates, flags)
-    loss, grad_tau = (torch.full((), x, dtype=torch.float32, device=a.device) for x in (core.last.loss, core.last.grad_tau))
-    if bias is not None:
-        grad_tau = torch.tensor([core.last.grad_tau, core.last.grad_bias], dtype=torch.float32, device=a.device)
-    return loss, *grads[:2], grad_tau, *grads[2:]
+    more = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
+    value = 0.0 if tau is None else temperature_of(core, tau, False)[0]
+    core.last = step_of_ranks(core, own, [*grads.unbind(), *more], want, value)
+    loss.fill_(core.last.loss)
+    for place, x in zip(grad_tau, (core.last.grad_tau, core.last.grad_bias)):
+        place.fill_(x)
+    return loss, grads, grad_tau, *more
 
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
@@ -566,8 +570,7 @@ for _device in ("CPU", "CUDA"):
 
 @torch.library.register_fake("glofnd::step", lib=library)
 def _fake(a, b, index, labels, groups, tau, clock, handle, flags):  # type: ignore[no-untyped-def]
-    grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
-    return torch.empty((), dtype=torch.float32, device=a.device), grads[0], grads[1], _like(tau, a.device)
+    return empty_results(a, tau)
 
 
 @torch.library.register_fake("glofnd::step_candidates", lib=library)
@@ -585,12 +588,24 @@ def _no_second_gradient() -> None:
                                     "and leave the loss out of penalties on gradients")
 
 
-def _like_tau(ctx: Any, grad: torch.Tensor) -> Optional[torch.Tensor]:
-    """The gradient of the temperature as the temperature came; None: nobody asks for it."""
-    if ctx.tau_like is None or not ctx.needs_input_grad[2]:
-        return None
-    dtype, device, shape = ctx.tau_like
-    return grad.to(dtype=dtype, device=device).reshape(shape)
+def _keep(ctx: Any, a: torch.Tensor, tau: Optional[torch.Tensor], *grads: torch.Tensor) -> None:
+    ctx.save_for_backward(*grads)
+    ctx.dtype = a.dtype
+    ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)
+
+
+def _scaled(ctx: Any, grads: torch.Tensor, grad_tau: torch.Tensor, g: torch.Tensor) -> list[Optional[torch.Tensor]]:
+    """Gradients of a, b and tau, those that are asked for. On a GPU every product costs the host a launch: both embeddings share one."""
+    wanted = ctx.needs_input_grad[:3]
+    results: list[Optional[torch.Tensor]] = [None, None, None]
+    if wanted[0] and wanted[1]:
+        results[:2] = (grads * g).to(ctx.dtype).unbind()
+    elif wanted[0] or wanted[1]:
+        results[wanted[1]] = (grads[int(wanted[1])] * g).to(ctx.dtype)
+    if wanted[2]:
+        dtype, device, shape = ctx.tau_like
+        results[2] = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
+    return results
 
 
 class CandidateStepFunction(torch.autograd.Function):
@@ -599,19 +614,15 @@ class CandidateStepFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
         loss, *grads = run_step_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
-        ctx.save_for_backward(*grads)
-        ctx.dtype = a.dtype
-        ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)
+        _keep(ctx, a, tau, *grads)
         return loss
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         _no_second_gradient()
-        grad_a, grad_b, grad_tau, more_a, more_b = ctx.saved_tensors
-        of_tau = _like_tau(ctx, grad_tau * g)
-        a, b, n_a, n_b = ((x * g).to(ctx.dtype) if ctx.needs_input_grad[i] else None
-                          for i, x in ((0, grad_a), (1, grad_b), (3, more_a), (4, more_b)))
-        return a, b, of_tau, n_a, n_b, None, None, None, None, None, None, None, None
+        grads, grad_tau, *more = ctx.saved_tensors
+        extra = ((x * g).to(ctx.dtype) if wanted else None for x, wanted in zip(more, ctx.needs_input_grad[3:]))
+        return *_scaled(ctx, grads, grad_tau, g), *extra, None, None, None, None, None, None, None, None
 
 
 class StepFunction(torch.autograd.Function):
@@ -619,19 +630,12 @@ class StepFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, a, b, tau, index, labels, groups, clock, handle, flags):  # type: ignore[no-untyped-def]
-        loss, grad_a, grad_b, grad_tau = run_step(a, b, index, labels, groups, tau, clock, handle, flags)
-        ctx.save_for_backward(grad_a, grad_b, grad_tau)
-        ctx.dtype = a.dtype
-        ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)
+        loss, grads, grad_tau = run_step(a, b, index, labels, groups, tau, clock, handle, flags)
+        _keep(ctx, a, tau, grads, grad_tau)
         return loss
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         _no_second_gradient()
-        grad_a, grad_b, grad_tau = ctx.saved_tensors
-        of_tau = _like_tau(ctx, grad_tau * g)
-        a = grad_a * g if ctx.needs_input_grad[0] else None
-        b = grad_b * g if ctx.needs_input_grad[1] else None
-        if grad_a.dtype != ctx.dtype:
-            a, b = (None if x is None else x.to(ctx.dtype) for x in (a, b))
-        return a, b, of_tau, None, None, None, None, None, None
+        grads, grad_tau = ctx.saved_tensors
+        return *_scaled(ctx, grads, grad_tau, g), None, None, None, None, None, None
