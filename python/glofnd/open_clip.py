@@ -23,6 +23,7 @@ import open_clip
 import torch
 from torch import nn
 
+from ._apart import Apart
 from ._ids import apart
 from ._lib import ArgumentError, OptionError, StateError, option_table
 from .torch import GloFNDLoss, WithIndex
@@ -68,6 +69,7 @@ class GloFNDClipLoss(nn.Module):
         self.criterion = GloFNDLoss(num_samples, loss, alpha=alpha, detector="groups" if detector == "none" else detector, action=action, start_epoch=start_epoch,
                                     learn_tau=False, dim=dim, **named)
         self.siglip, self.accum_freq, self.inner = siglip, accum_freq, inner
+        self._apart = Apart()
         self._noted: list[torch.Tensor] = []
         self._calls = 0
 
@@ -96,7 +98,7 @@ class GloFNDClipLoss(nn.Module):
         extra = {"bias": logit_bias} if self.siglip else {}  # a softmax does not depend on it
         self.criterion.train(self.training and last)
         index, groups = apart(index)
-        loss = self.criterion(image_features, text_features, index, groups=groups, tau=1 / logit_scale, **extra)
+        loss = self._apart(self.criterion, image_features, text_features, index, groups, tau=1 / logit_scale, **extra)
         if last:
             self._noted.clear()
         if self.inner is None:

@@ -15,6 +15,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from ._apart import Apart
 from ._ids import GOLDEN, POSITIVE, all_rows, apart, mixed, ranks
 from ._lib import ArgumentError, OptionError
 from .torch import GloFNDLoss
@@ -120,7 +121,7 @@ class GloFNDRankingLoss(nn.Module):
     options     of GloFNDLoss: action, learner, start_epoch, learn_tau ...
 
     Columns of the dataset: anchor, positive, and any number of negatives. A column `label` is not used. Ids are hashes of the tokens
-    of positives; queries and documents of equal text are no negatives of each other. Thresholds move in training only: the loss
+    of positives; queries and documents of equal text are no negatives of each other, in any epoch. Thresholds move in training only: the loss
     follows train() and eval() of the model. MatryoshkaLoss may be around it: every dimension has thresholds of its own. Several
     ranks share their batches, as with gather_across_devices=True there.
     """
@@ -146,6 +147,7 @@ class GloFNDRankingLoss(nn.Module):
         self.options = {key: value for key, value in named.items() if value is not None}
         self.learn_tau, self.dim, self.epoch = learn_tau, dim, 0
         self.criteria = nn.ModuleDict()
+        self._apart = Apart()
         self._seen: tuple[tuple[Any, ...], tuple[torch.Tensor, ...]] = ((), ())
         self._make(0)  # wrong options raise here
 
@@ -187,7 +189,7 @@ class GloFNDRankingLoss(nn.Module):
         elif anchor.shape[0] * ranks() == 1:
             return (anchor.sum() + positive.sum()) * 0.0  # nothing to tell it from
         index, groups = apart(ids[1], ids[0])
-        return criterion(anchor, positive, index, groups=groups, **extra)
+        return self._apart(criterion, anchor, positive, index, groups, **extra)
 
     def thresholds(self, documents: list[str], dim: Optional[int] = None) -> torch.Tensor:
         """Learned thresholds of the samples with these positives; 1: not seen. dim: of MatryoshkaLoss; None: the largest."""

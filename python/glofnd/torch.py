@@ -123,6 +123,11 @@ class _Temperature(torch.autograd.Function):
         return -g * ctx.saved_tensors[0]
 
 
+def temperature(criterion: "GloFNDLoss") -> Optional[torch.Tensor]:
+    """The learned temperature of a loss, with its gradient; None: it learns none."""
+    return None if criterion.log_scale is None else _Temperature.apply(criterion.log_scale)
+
+
 class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
@@ -204,10 +209,7 @@ class GloFNDLoss(nn.Module):
         """
         index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups)
-        if tau is None and self.log_scale is not None:
-            tau = _Temperature.apply(self.log_scale)
-        elif tau is not None:
-            tau = _temperature(tau)
+        tau = temperature(self) if tau is None else _temperature(tau)
         if isinstance(tau, torch.Tensor) and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
         if bias is not None and not self._biased:
@@ -304,6 +306,11 @@ class GloFNDLoss(nn.Module):
     @property
     def epoch(self) -> int:
         return self._core.epoch
+
+    @property
+    def waits_for_start(self) -> bool:
+        """True before start_epoch: the loss does not use its flags yet."""
+        return self._core.epoch < int(self._core.engine.options.mask_epoch)
 
     def configure(self, **options: Any) -> None:
         """New values of options from the next step on, for a schedule: configure(gamma=0.6), configure(tau=0.2)."""

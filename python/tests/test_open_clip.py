@@ -88,6 +88,24 @@ class Loss(unittest.TestCase):
         for name in expected:
             self.assertTrue(torch.equal(state[name], expected[name]), name)
 
+    def test_a_sample_twice_is_no_negative_of_itself_in_any_epoch(self):
+        image, text = features(0)
+        index = torch.arange(B)
+        index[5] = index[2]
+        with torch.no_grad():
+            image[5], text[5] = image[2], text[2]
+        for siglip in (False, True):
+            rest = [torch.tensor(14.0, requires_grad=True)] + ([torch.tensor(-10.0, requires_grad=True)] if siglip else [])
+            want = GloFNDClipLoss(siglip=siglip, detector="none")(image, text, *rest, index=index)
+            loss = GloFNDClipLoss(siglip=siglip, alpha=0.2, start_epoch=2)
+            have = loss(image, text, *rest, index=index)
+            self.assertAlmostEqual(have.item(), want.item(), 5)
+            for x, y in zip(torch.autograd.grad(have, (image, text, *rest)), torch.autograd.grad(want, (image, text, *rest))):
+                torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-6)
+            self.assertEqual(loss.criterion.keys().numel(), B)
+            whole = GloFNDClipLoss(siglip=siglip, detector="none")(image, text, *rest, index=torch.arange(B))
+            self.assertNotAlmostEqual(whole.item(), want.item(), 3)
+
     def test_ids(self):
         self.assertEqual(key_id("000123", "/a/b/00001.tar"), key_id("000123", "gs://c/00001.tar"))
         self.assertNotEqual(key_id("000123", "00001.tar"), key_id("000123", "00002.tar"))

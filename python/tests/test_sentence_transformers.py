@@ -159,8 +159,37 @@ class Value(unittest.TestCase):
             weight = (negatives / (negatives - dropped.sum(1)))[:, None].repeat(1, 12)  # those kept stand for all
             weight[torch.arange(6), torch.arange(6)] = 1
             want = torch.nn.functional.cross_entropy(s + weight.log(), torch.arange(6)).item()
-        for options in ({"detector": "none"}, {"alpha": 0.0}):
-            self.assertAlmostEqual(gradient(GloFNDRankingLoss(of, **options), of, columns)[0], want, 5)
+        expected = gradient(GloFNDRankingLoss(of, detector="none"), of, columns)[1]
+        for options in ({"detector": "none"}, {"alpha": 0.0}, {"alpha": 0.2, "start_epoch": 3}, {"detector": "none", "start_epoch": 3},
+                        {"alpha": 0.2, "start_epoch": 3, "learn_tau": True}):
+            with self.subTest(**options):
+                have, grad = gradient(GloFNDRankingLoss(of, **options), of, columns)
+                self.assertAlmostEqual(have, want, 5)
+                torch.testing.assert_close(grad, expected, rtol=1e-4, atol=1e-6)
+
+    def test_thresholds_are_learned_before_the_start(self):
+        """The steps before start_epoch move thresholds, and gradients of a learned temperature, as those of a loss without equal texts do."""
+        of = model().train()
+        columns = table(12, 1)
+        states, slopes = [], []
+        for start in (3, 0):
+            loss = GloFNDRankingLoss(of, alpha=0.2, start_epoch=start, learn_tau=True)
+            for _ in range(2):
+                loss.zero_grad()
+                gradient(loss, of, columns)
+            states.append(loss.criteria[str(DIM)].state_dict())
+            slopes.append(loss.criteria[str(DIM)].log_scale.grad.item())
+        self.assertTrue(torch.equal(states[0]["lambda"], states[1]["lambda"]))
+        self.assertTrue((states[0]["clock"][0] == 2).all())
+        of.zero_grad()
+        plain = GloFNDRankingLoss(of, detector="none", learn_tau=True)
+        gradient(plain, of, columns)
+        self.assertAlmostEqual(slopes[0], plain.criteria[str(DIM)].log_scale.grad.item(), 5)
+        before = {key: x.clone() for key, x in states[0].items()}
+        loss = GloFNDRankingLoss(of.eval(), alpha=0.2, start_epoch=3)
+        gradient(loss, of, columns)
+        self.assertEqual(loss.criteria[str(DIM)].keys().numel(), 0)
+        self.assertTrue(all(torch.equal(before[key], states[0][key]) for key in before))
 
     def test_a_batch_of_one(self):
         of = model().train()
