@@ -1,6 +1,6 @@
 # What belongs to the project around the code agrees with it: the version is one, the changelog has its section, the citation names
-# the paper's authors, presets are read by CMake, and workflows call commands that exist, by the rules of actionlint or of the
-# schema where one of them is installed.
+# the paper's authors, presets are read by CMake, and workflows call commands that exist. Workflows follow the rules of actionlint,
+# of zizmor, and of the schema, as far as these are installed.
 . "$2/tests/sh/common.inc"
 cd "$source" || exit 1
 version=$(sh tools/release/version.sh)
@@ -38,10 +38,14 @@ for file in .github/workflows/*.yml MAINTAINERS.md .github/pull_request_template
     done
 done
 grep -q -- '- run: \.ci/run$' .github/workflows/ci.yml || fail "ci.yml does not run .ci/run"
-grep -hE '^ *-? *uses:' .github/workflows/*.yml | grep -vE '@(v[0-9]+|release/v1|[0-9a-f]{40})$' && fail "an action without a version"
-if command -v actionlint > /dev/null; then
-    actionlint .github/workflows/*.yml > "$scratch/out" 2>&1 || { cd "$scratch" && fail "actionlint"; }
-elif command -v check-jsonschema > /dev/null; then
-    check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml > "$scratch/out" 2>&1 || { cd "$scratch" && fail "workflows"; }
-fi
-echo "version $version; $(ls .github/workflows | wc -l) workflows"
+grep -hE '^ *-? *uses:' .github/workflows/*.yml | grep -vE '@[0-9a-f]{40} # v[0-9.]+$' && fail "an action that is not pinned by its commit"
+linted=''
+lint() { # PROGRAM ARGUMENTS...
+    command -v "$1" > /dev/null || return 0
+    "$@" .github/workflows/*.yml > "$scratch/out" 2>&1 || { cd "$scratch" && fail "$1"; }
+    linted="$linted $1"
+}
+lint actionlint
+lint zizmor --offline
+lint check-jsonschema --builtin-schema vendor.github-workflows
+echo "version $version; $(ls .github/workflows | wc -l) workflows, linted by:${linted:- nothing}"
