@@ -2,7 +2,8 @@
 
 A file of torch.save (.pth, .pt, .bin) becomes a safetensors file, for --init and --weights of the program. The Python version of
 CIFAR-10 or CIFAR-100, its folder or its .tar.gz, becomes the folder of the official binary version. Both are pickles: they are
-loaded by readers that make tensors and arrays and refuse everything else.
+loaded by readers that make tensors and arrays and refuse everything else. The MATLAB files of Oxford 102 Flowers or Stanford Cars
+become lists of their splits (with SciPy).
 """
 
 import argparse
@@ -210,7 +211,78 @@ def convert_cifar(source: str, target: str) -> str:
     return f"{target}: {images} images"
 
 
-# ----- both -----
+# ----- labels in MATLAB files: Oxford 102 Flowers, Stanford Cars -----
+
+Lists = Dict[str, List[Tuple[str, int]]]  # by split: an image of the folder, and its class from 0
+
+
+def load_matlab(path: str) -> Dict[str, Any]:
+    import scipy.io
+
+    try:
+        return dict(scipy.io.loadmat(path, squeeze_me=True))
+    except (ValueError, TypeError, NotImplementedError, struct.error) as error:
+        raise ConvertError(f"{path}: {error}") from error
+
+
+def flowers(folder: str) -> Tuple[Lists, List[str]]:
+    import numpy
+
+    labels = load_matlab(os.path.join(folder, "imagelabels.mat"))["labels"]
+    sets = load_matlab(os.path.join(folder, "setid.mat"))
+    lists = {split: [(f"jpg/image_{k:05d}.jpg", int(labels[int(k) - 1]) - 1) for k in numpy.atleast_1d(sets[key])]
+             for split, key in (("train", "trnid"), ("val", "valid"), ("test", "tstid"))}
+    return {**lists, "trainval": lists["train"] + lists["val"]}, []
+
+
+def cars(folder: str) -> Tuple[Lists, List[str]]:
+    import numpy
+
+    def there(*names: str) -> str:
+        found = [name for name in names if os.path.exists(os.path.join(folder, name))]
+        if not found:
+            raise ConvertError(f"{folder}: none of {', '.join(names)}")
+        return found[0]
+
+    def load(name: str) -> Dict[str, Any]:
+        return load_matlab(os.path.join(folder, name))
+
+    lists: Lists = {"train": [], "test": []}
+    if os.path.exists(os.path.join(folder, "cars_annos.mat")):
+        meta = load("cars_annos.mat")
+        for row in numpy.atleast_1d(meta["annotations"]):
+            lists["test" if row["test"] else "train"].append((str(row["relative_im_path"]), int(row["class"]) - 1))
+    else:
+        annotations = {"train": ("devkit/cars_train_annos.mat", "car_devkit/devkit/cars_train_annos.mat", "cars_train_annos.mat"),
+                       "test": ("cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat",
+                                "car_devkit/devkit/cars_test_annos_withlabels.mat")}
+        meta = load(there("devkit/cars_meta.mat", "car_devkit/devkit/cars_meta.mat", "cars_meta.mat"))
+        for split, names in annotations.items():
+            images = there(f"cars_{split}/cars_{split}", f"cars_{split}")
+            for row in numpy.atleast_1d(load(there(*names))["annotations"]):
+                lists[split].append((f"{images}/{row['fname']}", int(row["class"]) - 1))
+    return lists, [str(name) for name in numpy.atleast_1d(meta["class_names"])]
+
+
+def convert_lists(source: str, target: str) -> str:
+    try:
+        lists, classes = (flowers if os.path.exists(os.path.join(source, "imagelabels.mat")) else cars)(source)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ConvertError(f"{source}: its MATLAB files are not those of the dataset: {error!r}") from error
+    os.makedirs(target, exist_ok=True)
+    for split, rows in lists.items():
+        replace_file(os.path.join(target, f"{split}.tsv"), "".join(f"{image}\t{label}\n" for image, label in rows).encode())
+    if classes:
+        replace_file(os.path.join(target, "classes.txt"), "".join(f"{name}\n" for name in classes).encode())
+    return f"{target}: " + ", ".join(f"{split}.tsv {len(rows)}" for split, rows in lists.items())
+
+
+def has_labels_in_matlab(folder: str) -> bool:
+    marks = ("imagelabels.mat", "cars_annos.mat", "devkit", "car_devkit", "cars_train_annos.mat")
+    return os.path.isdir(folder) and any(os.path.exists(os.path.join(folder, name)) for name in marks)
+
+
+# ----- all of them -----
 
 def replace_file(path: str, *parts: Any) -> None:
     """The parts, one behind the other, replace the file only when complete."""
@@ -227,16 +299,20 @@ def replace_file(path: str, *parts: Any) -> None:
 
 def main(arguments: List[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m glofnd convert", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     description="PyTorch checkpoints to safetensors, CIFAR's Python version to the binary one",
+                                     description="PyTorch checkpoints to safetensors, CIFAR's Python version to the binary one, "
+                                                 "labels in MATLAB files (Flowers, Cars) to lists",
                                      epilog="  python -m glofnd convert resnet50.pth resnet50.safetensors\n"
-                                            "  python -m glofnd convert cifar-10-python.tar.gz cifar-10-batches-bin")
-    parser.add_argument("source", help="file of torch.save; or folder or .tar.gz of CIFAR's Python version")
+                                            "  python -m glofnd convert cifar-10-python.tar.gz cifar-10-batches-bin\n"
+                                            "  python -m glofnd convert flowers-102 flowers-102")
+    parser.add_argument("source", help="file of torch.save; folder or .tar.gz of CIFAR's Python version; folder of Flowers or Cars")
     parser.add_argument("target", help="safetensors file, or folder, to write")
     parser.add_argument("--prefix", default="", metavar="NAME.",
                         help="take only tensors whose names begin with this, and leave it out: 'encoder_q.'")
     given = parser.parse_args(arguments)
     try:
-        if os.path.isdir(given.source) or tarfile.is_tarfile(given.source):
+        if has_labels_in_matlab(given.source):
+            done = convert_lists(given.source, given.target)
+        elif os.path.isdir(given.source) or tarfile.is_tarfile(given.source):
             done = convert_cifar(given.source, given.target)
         else:
             done = convert_checkpoint(given.source, given.target, given.prefix)

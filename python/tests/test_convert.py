@@ -14,6 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from glofnd import _convert
 
 has_numpy = importlib.util.find_spec("numpy") is not None
+has_scipy = importlib.util.find_spec("scipy") is not None
 has_torch = importlib.util.find_spec("torch") is not None and has_numpy
 
 
@@ -166,6 +167,62 @@ class CifarVersions(InFolder):
         self.assertIn("no array 'data'", self.convert(self.path("p"), self.path("x"), rc=1))
         os.makedirs(self.path("empty"))
         self.assertIn("neither data_batch_1", self.convert(self.path("empty"), self.path("x"), rc=1))
+
+
+@unittest.skipUnless(has_scipy, "SciPy is not installed")
+class Lists(InFolder):
+    def save(self, name, content):
+        import scipy.io
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        scipy.io.savemat(self.path(name), content)
+
+    def lines(self, name):
+        with open(self.path(name)) as file:
+            return file.read().splitlines()
+
+    @staticmethod
+    def structs(*rows):
+        import numpy
+        out = numpy.zeros((1, len(rows)), dtype=[(key, object) for key in rows[0]])
+        for k, row in enumerate(rows):
+            out[0, k] = tuple(row.values())
+        return out
+
+    def test_flowers(self):
+        self.save("f/imagelabels.mat", {"labels": [[77, 1, 3, 3, 1]]})
+        self.save("f/setid.mat", {"trnid": [[3, 2]], "valid": [[4]], "tstid": [[1, 5]]})
+        self.convert(self.path("f"), self.path("f"))
+        self.assertEqual(self.lines("f/train.tsv"), ["jpg/image_00003.jpg\t2", "jpg/image_00002.jpg\t0"])
+        self.assertEqual(self.lines("f/val.tsv"), ["jpg/image_00004.jpg\t2"])
+        self.assertEqual(self.lines("f/test.tsv"), ["jpg/image_00001.jpg\t76", "jpg/image_00005.jpg\t0"])
+        self.assertEqual(self.lines("f/trainval.tsv"), self.lines("f/train.tsv") + self.lines("f/val.tsv"))
+        self.save("f/setid.mat", {"trnid": [[6]], "valid": [[4]], "tstid": [[1]]})
+        self.assertIn("not those of the dataset", self.convert(self.path("f"), self.path("f"), rc=1))
+        with open(self.path("f/setid.mat"), "wb") as file:
+            file.write(b"not MATLAB" * 30)
+        self.assertIn("setid.mat", self.convert(self.path("f"), self.path("f"), rc=1))
+
+    def test_cars_in_two_files(self):
+        rows = [{"class": 2, "fname": "1.jpg"}, {"class": 196, "fname": "2.jpg"}]
+        self.save("c/devkit/cars_train_annos.mat", {"annotations": self.structs(*rows)})
+        self.save("c/cars_test_annos_withlabels.mat", {"annotations": self.structs({"class": 1, "fname": "1.jpg"})})
+        self.save("c/devkit/cars_meta.mat", {"class_names": [["AM General Hummer", "Acura RL"]]})
+        self.assertIn("none of cars_train", self.convert(self.path("c"), self.path("c"), rc=1))
+        os.makedirs(self.path("c/cars_train/cars_train"))
+        os.makedirs(self.path("c/cars_test"))
+        self.convert(self.path("c"), self.path("c"))
+        self.assertEqual(self.lines("c/train.tsv"), ["cars_train/cars_train/1.jpg\t1", "cars_train/cars_train/2.jpg\t195"])
+        self.assertEqual(self.lines("c/test.tsv"), ["cars_test/1.jpg\t0"])
+
+    def test_cars_in_one_file(self):
+        import numpy
+        names = numpy.array([["AM General Hummer", "Acura RL"]], dtype=object)
+        rows = [{"relative_im_path": f"car_ims/{k}.jpg", "class": k, "test": k - 1} for k in (1, 2)]
+        self.save("c/cars_annos.mat", {"annotations": self.structs(*rows), "class_names": names})
+        self.assertIn("train.tsv 1, test.tsv 1", self.convert(self.path("c"), self.path("c")))
+        self.assertEqual(self.lines("c/train.tsv"), ["car_ims/1.jpg\t0"])
+        self.assertEqual(self.lines("c/test.tsv"), ["car_ims/2.jpg\t1"])
+        self.assertEqual(self.lines("c/classes.txt"), ["AM General Hummer", "Acura RL"])
 
 
 if __name__ == "__main__":

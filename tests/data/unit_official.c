@@ -5,7 +5,6 @@
 #endif
 #include "support/test.h"
 
-#include "support/mat_writer.h"
 #include "support/specs.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +109,7 @@ TEST(a_folder_that_is_a_known_dataset_is_noted) {
     gf_dataset_free(d);
 }
 
-/* ----- Caltech-101, DTD, Food-101, Aircraft, SUN397 ----- */
+/* ----- Caltech-101, DTD, Food-101 ----- */
 
 TEST(caltech_has_no_background) {
     image("caltech/caltech-101/101_ObjectCategories/BACKGROUND_Google/image_0001.jpg", 0);
@@ -155,119 +154,37 @@ TEST(food_lists_have_no_extensions) {
     gf_dataset_free(expect("food101:%?counts=any&split=test", LABELS(1)));
 }
 
-TEST(aircraft_variants_may_have_spaces) {
-    scratch_text(&box, "fgvc-aircraft-2013b/data/variants.txt", "707-320\nCessna 172\nF/A-18\n");
-    scratch_text(&box, "fgvc-aircraft-2013b/data/images_variant_trainval.txt", "0000001 Cessna 172\n0000002 F/A-18\n");
-    scratch_text(&box, "fgvc-aircraft-2013b/data/images_variant_test.txt", "0000003 707-320\n");
-    for (int i = 1; i <= 3; i++) {
-        char name[80];
-        snprintf(name, sizeof name, "fgvc-aircraft-2013b/data/images/000000%d.jpg", i);
-        image(name, (uint8_t)i);
-    }
-    gf_dataset *d = expect("aircraft:%?counts=any", LABELS(1, 2));
-    expect_class(d, 1, "Cessna 172"), expect_class(d, 2, "F/A-18");
-    gf_dataset_free(d);
-    gf_dataset_free(expect("aircraft:%/fgvc-aircraft-2013b?counts=any&split=test", LABELS(0)));
-}
-
-TEST(sun_has_partitions_or_all) {
-    scratch_text(&box, "SUN397/ClassName.txt", "/a/abbey\n/a/apse/indoor\n");
-    image("SUN397/a/abbey/sun_1.jpg", 1), image("SUN397/a/apse/indoor/sun_2.jpg", 2), image("SUN397/a/apse/indoor/sun_3.jpg", 3);
-    refused("sun397:%?counts=any", GLOFND_E_IO, "no Training_01.txt; unpack Partitions.zip");
-    gf_dataset *d = expect("sun397:%?counts=any&split=all", LABELS(0, 1, 1));
-    expect_class(d, 1, "apse/indoor");
-    gf_dataset_free(d);
-    scratch_text(&box, "SUN397/Partitions/Training_01.txt", "/a/apse/indoor/sun_2.jpg\n");
-    scratch_text(&box, "SUN397/Partitions/Testing_03.txt", "/a/abbey/sun_1.jpg\n/a/apse/indoor/sun_3.jpg\n");
-    gf_dataset_free(expect("sun397:%?counts=any", LABELS(1)));
-    gf_dataset_free(expect("sun397:%/SUN397?counts=any&split=test&partition=3", LABELS(0, 1)));
-}
-
 /* ----- Flowers, Cars ----- */
 
-static void write_mat(const char *name, mat_bytes *variables, int pack) {
-    mat_bytes file = {0};
-    mat_header(&file);
-    if (pack) mat_pack(&file, variables);
-    else {
-        file.at = realloc(file.at, file.n + variables->n);
-        assert_non_null(file.at);
-        memcpy(file.at + file.n, variables->at, variables->n);
-        file.n += variables->n;
-    }
-    scratch_write(&box, name, file.at, file.n);
-    mat_free(&file);
-    mat_free(variables);
-}
-
-TEST(flowers_are_split_by_setid) {
-    mat_bytes v = {0};
-    mat_numbers(&v, "labels", (const double[]){77, 1, 3, 3, 1}, 5, 0);
-    write_mat("flowers-102/imagelabels.mat", &v, 1);
-    mat_numbers(&v, "trnid", (const double[]){3, 2}, 2, 0);
-    mat_numbers(&v, "valid", (const double[]){4}, 1, 0);
-    mat_numbers(&v, "tstid", (const double[]){1, 5}, 2, 1);
-    write_mat("flowers-102/setid.mat", &v, 0);
-    for (int i = 1; i <= 5; i++) {
+TEST(flowers_and_cars_have_converted_lists) {
+    for (int i = 1; i <= 3; i++) {
         char name[64];
-        snprintf(name, sizeof name, "flowers-102/jpg/image_%05d.jpg", i);
+        snprintf(name, sizeof name, "flowers-102/jpg/image %05d.jpg", i);
         image(name, (uint8_t)i);
     }
+    scratch_text(&box, "flowers-102/train.tsv", "jpg/image 00003.jpg\t2\njpg/image 00002.jpg\t0\n");
+    scratch_text(&box, "flowers-102/test.tsv", "jpg/image 00001.jpg\t76\n");
     gf_dataset_free(expect("flowers:%?counts=any", LABELS(2, 0)));
-    gf_dataset_free(expect("flowers:%?counts=any&split=trainval", LABELS(2, 0, 2)));
-    gf_dataset_free(expect("flowers:%?counts=any&split=test", LABELS(76, 0)));
-    mat_numbers(&v, "trnid", (const double[]){6}, 1, 0);
-    write_mat("flowers-102/setid.mat", &v, 0);
-    refused("flowers:%?counts=any", GLOFND_E_FORMAT, "entry 1 of trnid in setid.mat has no label");
-    refused("flowers:%?counts=any&split=test", GLOFND_E_FORMAT, "no variable tstid");
-    scratch_text(&box, "flowers-102/setid.mat", "\x89HDF\r\n\x1a\n");
-    refused("flowers:%?counts=any", GLOFND_E_FORMAT, "HDF5");
-}
-
-static void car(mat_bytes *b, double class, const char *file, double test) {
-    mat_numbers(b, "", &class, 1, 1);
-    mat_text(b, "", file);
-    mat_numbers(b, "", &test, 1, 1);
-}
-
-TEST(cars_are_read_from_struct_arrays) {
-    mat_bytes items = {0}, v = {0};
-    static const char *const fields[] = {"class", "fname", "test"};
-    car(&items, 2, "00001.jpg", 0), car(&items, 196, "00002.jpg", 0);
-    mat_structs(&v, "annotations", 2, fields, 3, &items);
-    write_mat("stanford_cars/devkit/cars_train_annos.mat", &v, 1);
-    mat_free(&items);
-    car(&items, 1, "00001.jpg", 1);
-    mat_structs(&v, "annotations", 1, fields, 3, &items);
-    write_mat("stanford_cars/cars_test_annos_withlabels.mat", &v, 0);
-    mat_free(&items);
-    mat_text(&items, "", "AM General Hummer"), mat_text(&items, "", "Acura RL");
-    mat_cells(&v, "class_names", 2, &items);
-    write_mat("stanford_cars/devkit/cars_meta.mat", &v, 1);
-    mat_free(&items);
-    image("stanford_cars/cars_train/00001.jpg", 1), image("stanford_cars/cars_train/00002.jpg", 2);
-    image("stanford_cars/cars_test/00001.jpg", 3);
-    gf_dataset *d = expect("cars:%?counts=any", LABELS(1, 195));
+    gf_dataset_free(expect("flowers:%?counts=any&split=test", LABELS(76)));
+    refused("flowers:%?counts=any&split=val", GLOFND_E_IO,
+            "no val.tsv; make it of the download's MATLAB files: python -m glofnd");
+    scratch_text(&box, "stanford_cars/cars_annos.mat", "MATLAB 5.0");
+    refused("cars:%?counts=any", GLOFND_E_IO, "python -m glofnd convert");
+    scratch_text(&box, "stanford_cars/train.tsv", "car_ims/1.jpg\t1\n");
+    scratch_text(&box, "stanford_cars/classes.txt", "AM General Hummer\nAcura RL\n");
+    image("stanford_cars/car_ims/1.jpg", 1);
+    gf_dataset *d = expect("cars:%?counts=any", LABELS(1));
     expect_class(d, 1, "Acura RL");
     gf_dataset_free(d);
-    gf_dataset_free(expect("cars:%/stanford_cars?counts=any&split=test", LABELS(0)));
     refused("cars:%/stanford_cars", GLOFND_E_FORMAT, "Stanford Cars has 196 classes and 8144 images");
-}
-
-TEST(cars_of_one_file_have_a_test_field) {
-    mat_bytes items = {0}, names = {0}, v = {0};
-    static const char *const fields[] = {"class", "relative_im_path", "test"};
-    car(&items, 1, "car_ims/000001.jpg", 0), car(&items, 2, "car_ims/000002.jpg", 1);
-    mat_structs(&v, "annotations", 2, fields, 3, &items);
-    mat_text(&names, "", "one"), mat_text(&names, "", "two");
-    mat_cells(&v, "class_names", 2, &names);
-    write_mat("cars1/cars_annos.mat", &v, 0);
-    mat_free(&items), mat_free(&names);
-    image("cars1/car_ims/000001.jpg", 1), image("cars1/car_ims/000002.jpg", 1);
-    gf_dataset_free(expect("cars:%/cars1?counts=any", LABELS(0)));
-    gf_dataset *d = expect("cars:%/cars1?counts=any&split=test", LABELS(1));
-    expect_class(d, 1, "two");
-    gf_dataset_free(d);
+    static const char *const bad[] = {"car_ims/1.jpg 1\n", "car_ims/1.jpg\tone\n", "car_ims/1.jpg\t-1\n", "car_ims/1.jpg\t1 1\n",
+                                      "car_ims/1.jpg\t\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        scratch_text(&box, "stanford_cars/train.tsv", bad[i]);
+        refused("cars:%?counts=any", GLOFND_E_FORMAT, "IMAGE, a tab and a class from 0");
+    }
+    scratch_text(&box, "stanford_cars/train.tsv", "../1.jpg\t1\n");
+    refused("cars:%?counts=any", GLOFND_E_FORMAT, "leaves this folder");
 }
 
 #if !defined(GF_HAVE_PNG)

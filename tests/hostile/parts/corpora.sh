@@ -47,10 +47,6 @@ try_array() {
 try_weights() { try "$name" '1' "$program" embed --weights "$file" --data shapes:n=4,size=8 --out again.npy; }
 # Oxford Flowers: labels of all images, and the images of each split
 mkdir -p "$tmp/flowers/jpg"
-try_mat() {
-    cp "$file" flowers/imagelabels.mat && cp "$file" flowers/setid.mat
-    try "$name" '0|1' "$program" data info flowers:flowers
-}
 try_csv() { cp "$file" list.csv && try "$name" '0|1' "$program" data bpe csv:list.csv --out vocab.txt; }
 try_list() { cp "$file" list.txt && try "$name" '0|1' "$program" data info list:list.txt; }
 try_config() {
@@ -89,7 +85,6 @@ files config 60 try_config
 files vocabulary 40 try_vocabulary
 files log 60 try_log
 files eval 40 try_eval
-files mat 60 try_mat
 
 row 'ulimit -v: a message, not a signal'
 for megabytes in $(seq 52 4 140); do

@@ -1,6 +1,6 @@
 """Hostile input files, made anew: corpora.py KIND FOLDER [COUNT] [SEED].
 
-KIND: image tar npy safetensors parquet csv list config vocabulary log eval mat. Every kind has hand-made files that break
+KIND: image tar npy safetensors parquet csv list config vocabulary log eval. Every kind has hand-made files that break
 one rule each, and COUNT copies of sound files with flipped bits, cuts, zeros, repetitions and foreign pieces.
 """
 import io
@@ -340,38 +340,6 @@ def parquet():
     put("deep.parquet", b"PAR1" + b"\x1c" * 100000 + struct.pack("<I", 100000) + b"PAR1")
     put("list.parquet", b"PAR1" + b"\x29\xfc\xff\xff\xff\xff\x0f" + struct.pack("<I", 7) + b"PAR1")
     return sound, ["parquet"] * len(sound)
-
-
-# ----- MATLAB -----
-
-def element(kind, data):
-    return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
-
-
-def matrix(name, values, rows=1):
-    body = element(6, struct.pack("<II", 6, 0)) + element(5, struct.pack("<ii", rows, len(values) // max(rows, 1)))
-    body += element(1, name) + element(9, struct.pack("<%dd" % len(values), *values))
-    return element(14, body)
-
-
-def mat():
-    head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
-    labels = matrix(b"labels", [i % 102 + 1 for i in range(204)])
-    packed = zlib.compress(labels)
-    sound = [head + labels, head + struct.pack("<II", 15, len(packed)) + packed]
-    put("sound0.mat", sound[0])
-    put("sound1.mat", sound[1])
-    bomb = zlib.compress(bytes(64 << 20), 9)
-    put("bomb.mat", head + struct.pack("<II", 15, len(bomb)) + bomb)
-    put("nested.mat", head + struct.pack("<II", 14, 0xffffffff) * 2000)
-    put("negative.mat", head + matrix(b"labels", [1.0] * 8, rows=-1))
-    put("huge.mat", head + element(14, element(6, struct.pack("<II", 6, 0))
-            + element(5, struct.pack("<ii", 0x7fffffff, 0x7fffffff)) + element(1, b"labels") + element(9, b"")))
-    put("nan.mat", head + matrix(b"labels", [float("nan"), float("inf"), -1e300, 1e300, 0.5]))
-    put("endian.mat", head[:126] + b"MI" + labels)
-    put("version7.mat", b"MATLAB 7.3 MAT-file".ljust(124) + struct.pack("<H", 0x0200) + b"IM" + labels)
-    put("empty.mat", b"")
-    return sound, ["mat", "mat"]
 
 
 # ----- mutation -----

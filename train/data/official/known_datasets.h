@@ -11,7 +11,7 @@
 
 #define GF_KNOWN_SPLITS 8
 #define GF_KNOWN_FOLDERS 5
-#define GF_KNOWN_MARKS 3
+#define GF_KNOWN_MARKS 4
 
 typedef enum gf_scoring {
     GF_SCORE_TOP1,

@@ -39,9 +39,8 @@ static const gf_known_dataset datasets[] = {
      .folder = {"101_ObjectCategories", "caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories"},
      .wants = "101_ObjectCategories/ with a folder per class", .options = plain, .read = gf_read_caltech101},
     {.name = "cars", .title = "Cars", .full = "Stanford Cars", .classes = 196, .split = {{"train", 8144}, {"test", 8041}},
-     .test = "test", .folder = {"stanford_cars", "stanford-cars"}, .mark = {"devkit", "car_devkit", "cars_annos.mat"},
-     .wants = "cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat; or car_ims/ and cars_annos.mat",
-     .options = plain, .read = gf_read_cars},
+     .test = "test", .folder = {"stanford_cars", "stanford-cars"}, .mark = {"train.tsv", "devkit", "car_devkit", "cars_annos.mat"},
+     .wants = "images and the lists train.tsv and test.tsv", .options = plain, .read = gf_read_listed},
     {.name = "dtd", .title = "DTD", .full = "Describable Textures", .classes = 47,
      .split = {{"train", 1880}, {"val", 1880}, {"trainval", 3760}, {"test", 1880}}, .test = "test", .partitions = 10,
      .folder = {"dtd"}, .mark = {"labels/train1.txt"}, .wants = "images/ and labels/ of dtd-r1.0.1.tar.gz", .options = parted,
@@ -52,25 +51,8 @@ static const gf_known_dataset datasets[] = {
      .options = plain, .read = gf_read_pets},
     {.name = "flowers", .title = "Flowers", .full = "Oxford 102 Flowers", .classes = 102, .scoring = GF_SCORE_MEAN,
      .split = {{"train", 1020}, {"val", 1020}, {"trainval", 2040}, {"test", 6149}}, .test = "test",
-     .folder = {"flowers-102", "flowers102"}, .mark = {"imagelabels.mat"},
-     .wants = "jpg/ of 102flowers.tgz, imagelabels.mat and setid.mat", .options = plain, .read = gf_read_flowers},
-    {.name = "aircraft", .title = "Aircraft", .full = "FGVC Aircraft (variants)", .classes = 100, .scoring = GF_SCORE_MEAN,
-     .split = {{"trainval", 6667}, {"train", 3334}, {"val", 3333}, {"test", 3333}}, .test = "test",
-     .folder = {"data", "fgvc-aircraft-2013b/data"}, .mark = {"images_variant_test.txt"},
-     .wants = "data/ of fgvc-aircraft-2013b.tar.gz: images/, variants.txt, images_variant_*.txt", .options = plain,
-     .read = gf_read_aircraft},
-    {.name = "sun397", .title = "SUN397", .full = "SUN397", .classes = 397,
-     .split = {{"train", 19850}, {"test", 19850}, {"all", 108754}}, .test = "test", .partitions = 10, .folder = {"SUN397"},
-     .mark = {"ClassName.txt"}, .wants = "SUN397/ of SUN397.tar.gz, and for train and test the lists of Partitions.zip",
-     .options = parted, .read = gf_read_sun397},
-    {.name = "stl10", .title = "STL10", .full = "STL-10", .classes = 10,
-     .split = {{"train", 5000}, {"test", 8000}, {"unlabeled", 100000}}, .test = "test", .folder = {"stl10_binary"},
-     .mark = {"test_X.bin", "train_X.bin"}, .wants = "stl10_binary/ of stl10_binary.tar.gz", .options = plain,
-     .read = gf_read_stl10},
-    {.name = "svhn", .title = "SVHN", .full = "SVHN (cropped digits)", .classes = 10,
-     .split = {{"train", 73257}, {"test", 26032}, {"extra", 531131}}, .test = "test",
-     .mark = {"test_32x32.mat", "train_32x32.mat"}, .wants = "train_32x32.mat and test_32x32.mat", .options = plain,
-     .read = gf_read_svhn},
+     .folder = {"flowers-102", "flowers102"}, .mark = {"train.tsv", "imagelabels.mat"},
+     .wants = "jpg/ of 102flowers.tgz, and the lists train.tsv and test.tsv", .options = plain, .read = gf_read_listed},
     {.name = "tinyimagenet", .title = "TinyImageNet", .full = "Tiny-ImageNet", .classes = 200,
      .split = {{"train", 100000}, {"val", 10000}}, .test = "val", .folder = {"tiny-imagenet-200"}, .mark = {"train"},
      .wants = "tiny-imagenet-200/ of tiny-imagenet-200.zip: train/, val/, words.txt", .options = named,
@@ -79,35 +61,6 @@ static const gf_known_dataset datasets[] = {
      .split = {{"train", 1281167}, {"val", 50000}}, .test = "val", .folder = {"ILSVRC/Data/CLS-LOC", "imagenet", "ILSVRC2012"},
      .mark = {"train", "val"}, .wants = "train/ with a folder per class, and val/ with class folders or beside the devkit",
      .options = named, .read = gf_read_imagenet},
-    {.name = "imagenetv2", .title = "ImageNetV2", .full = "ImageNet-V2", .classes = 1000, .split = {{"test", 10000}},
-     .test = "test",
-     .folder = {"imagenetv2-matched-frequency-format-val", "imagenetv2-threshold0.7-format-val", "imagenetv2-top-images-format-val"},
-     .mark = {"0"}, .wants = "folders 0 to 999, as of imagenetv2-matched-frequency.tar.gz", .options = named,
-     .read = gf_read_imagenet_v2},
-    {.name = "imagenet_a", .title = "ImageNet-A", .full = "ImageNet-A", .classes = 200, .split = {{"test", 7500}},
-     .test = "test", .folder = {"imagenet-a"}, .wants = "imagenet-a/ of imagenet-a.tar", .options = named,
-     .read = gf_read_imagenet_variant},
-    {.name = "imagenet_r", .title = "ImageNet-R", .full = "ImageNet-R", .classes = 200, .split = {{"test", 30000}},
-     .test = "test", .folder = {"imagenet-r"}, .wants = "imagenet-r/ of imagenet-r.tar", .options = named,
-     .read = gf_read_imagenet_variant},
-    {.name = "imagenet_o", .title = "ImageNet-O", .full = "ImageNet-O", .classes = 200, .split = {{"test", 2000}},
-     .test = "test", .folder = {"imagenet-o"}, .wants = "imagenet-o/ of imagenet-o.tar", .options = named,
-     .read = gf_read_imagenet_variant},
-    {.name = "imagenet_sketch", .title = "ImageNet-Sketch", .full = "ImageNet-Sketch", .classes = 1000,
-     .split = {{"test", 50889}}, .test = "test", .folder = {"sketch", "imagenet-sketch"},
-     .wants = "sketch/ of ImageNet-Sketch.zip", .options = named, .read = gf_read_imagenet_variant},
-    {.name = "flickr30k", .title = "Flickr30k", .full = "Flickr30k", .scoring = GF_SCORE_RECALL,
-     .split = {{"train", 29000}, {"val", 1014}, {"test", 1000}, {"all", 0}}, .test = "test", .folder = {"flickr30k"},
-     .wants = "the images in flickr30k-images/, and dataset_flickr30k.json (Karpathy's splits) or results_20130124.token",
-     .options = plain, .read = gf_read_flickr30k},
-    {.name = "coco", .title = "COCO", .full = "MSCOCO captions", .scoring = GF_SCORE_RECALL,
-     .split = {{"train", 113287}, {"val", 5000}, {"test", 5000}, {"train2014", 82783}, {"val2014", 40504}, {"train2017", 118287}, {"val2017", 5000}},
-     .test = "test", .folder = {"coco", "mscoco"},
-     .wants = "train2014/, val2014/, annotations/ and dataset_coco.json (Karpathy's splits)", .options = plain,
-     .read = gf_read_coco},
-    {.name = "img2dataset", .title = "img2dataset", .full = "the files of img2dataset", .scoring = GF_SCORE_RECALL,
-     .split = {{"all", 0}}, .wants = "folders 00000, 00001 ... of KEY.jpg with KEY.txt; its shards are read by wds:DIR",
-     .options = plain, .read = gf_read_img2dataset},
     {.name = "winogavil", .title = "WinoGAViL", .full = "WinoGAViL", .scoring = GF_SCORE_JACCARD, .split = {{"test", 0}},
      .test = "test", .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",
      .options = plain, .read = gf_read_winogavil},
@@ -192,16 +145,6 @@ glofnd_status gf_official_title_class(gf_error *err, gf_official *o, int64_t lab
     return set_name(err, o, &o->titles, label, title, length);
 }
 
-glofnd_status gf_official_path(gf_error *err, const gf_official *o, char out[PATH_MAX], const char *format, ...) {
-    char name[PATH_MAX];
-    va_list args;
-    va_start(args, format);
-    const int n = vsnprintf(name, sizeof name, format, args);
-    va_end(args);
-    FAIL_IF(err, n < 0 || n >= (int)sizeof name, GLOFND_E_FORMAT, "a path below '%.300s' is too long", o->root);
-    return gf_path_join(err, out, o->root, name);
-}
-
 int gf_official_has(const gf_official *o, const char *name) {
     char path[PATH_MAX];
     return gf_path_join(NULL, path, o->root, name) == GLOFND_OK && access(path, F_OK) == 0;
@@ -278,12 +221,6 @@ glofnd_status gf_official_add_folder(gf_error *err, gf_official *o, const char *
     return status;
 }
 
-glofnd_status gf_official_mat(gf_error *err, gf_official *o, int which, const char *name) {
-    char path[PATH_MAX];
-    TRY(gf_path_join(err, path, o->root, name));
-    return gf_mat_read(err, path, &o->mat[which]);
-}
-
 glofnd_status gf_official_name_all(gf_error *err, gf_official *o, const gf_string_list *names) {
     for (int64_t k = 0; k < names->n; k++)
         TRY(gf_official_name_class(err, o, k, gf_string_list_get(names, k), strlen(gf_string_list_get(names, k))));
@@ -329,10 +266,6 @@ static glofnd_status copy_names(gf_error *err, const gf_official_names *names, g
 
 static void free_scratch(gf_official *o) {
     for (int i = 0; i < 5; i++) gf_string_list_free(&o->list[i]);
-    for (int i = 0; i < 2 && !o->pixels; i++) gf_mat_free(&o->mat[i]);
-    gf_json_free(&o->json);
-    free(o->caption.at);
-    o->caption = (gf_official_text){0};
 }
 
 static glofnd_status open_official(gf_error *err, gf_dataset *d) {
@@ -340,7 +273,6 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     FAIL_IF(err, !o, GLOFND_E_MEMORY, "no memory to open data");
     d->self = o;
     o->data = d;
-    o->fd = -1;
     o->known = gf_known_find(d->spec.format);
     d->info.format = o->known->name;
     const gf_known_dataset *k = o->known;
@@ -389,14 +321,12 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     }
     /* Lists and images are separate downloads of many datasets: some files, spread over the list, must all exist. */
     const int64_t probed = n < 16 ? n : 16;
-    for (int64_t i = 0; i < probed && !o->side; i++) {
+    for (int64_t i = 0; i < probed; i++) {
         const char *name = gf_string_list_get(&o->paths, n / probed * i);
         FAIL_IF(err, !gf_official_has(o, name), GLOFND_E_IO, "'%.200s' lists '%.150s', which does not exist; %s:DIR needs %.100s",
                 o->root, name, k->name, k->wants);
     }
     d->info.n = o->paths.n;
-    d->info.width = d->info.height = o->side;
-    d->info.has_text = o->texts.n > 0;
     TRY(copy_names(err, &o->names, &d->classes));
     return copy_names(err, &o->titles, &d->titles);
 }
@@ -411,12 +341,9 @@ static void close_official(void *self) {
     if (!o) return;
     free_names(&o->names);
     free_names(&o->titles);
-    o->pixels = NULL;
     free_scratch(o);
-    if (o->fd >= 0) close(o->fd);
     free(o->label);
     gf_string_list_free(&o->paths);
-    gf_string_list_free(&o->texts);
     free(o);
 }
 
@@ -441,18 +368,10 @@ static glofnd_status find_image(gf_error *err, const gf_dataset *d, int64_t i, c
     return GLOFND_OK;
 }
 
-static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
-    const char *text = gf_string_list_get(&((const gf_official *)d->self)->texts, i);
-    return text ? gf_sample_set_text(err, out, text, strlen(text)) : GLOFND_OK;
-}
-
 static glofnd_status read_official(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
-    const gf_official *o = d->self;
     char path[PATH_MAX];
     gf_span whole;
-    if (o->side) return gf_official_pixels(err, o, i, out);
     TRY(find_image(err, d, i, path, sizeof path, &whole));
-    TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, hint, out);
 }
 
@@ -469,7 +388,6 @@ const gf_dataset_format gf_format_official = {
     .name_of = name_of,
     .key = key_of,
     .read = read_official,
-    .read_text = read_text,
     .test_spec = test_spec,
     .find = find_image,
 };

@@ -7,8 +7,6 @@
 
 #include "data/dataset_format.h"
 #include "data/official/known_datasets.h"
-#include "data/official/mat5.h"
-#include "io/json.h"
 #include "util/text.h"
 
 typedef struct gf_official_names { /* by label */
@@ -16,34 +14,22 @@ typedef struct gf_official_names { /* by label */
     size_t n, capacity;
 } gf_official_names;
 
-typedef struct gf_official_text { /* captions of one image, as they grow */
-    char *at;
-    size_t n, capacity;
-} gf_official_text;
-
 typedef struct gf_official {
     const gf_known_dataset *known;
     gf_dataset *data;    /* for notes and the SPEC */
     char root[PATH_MAX]; /* DIR, or the folder below it that holds the dataset */
     const char *split;
     int64_t partition;    /* from 1 */
-    gf_string_list paths; /* [n] from the root; or names of samples, with pixels */
+    gf_string_list paths; /* [n] from the root */
     int32_t *label;       /* [n] -1: none */
     size_t label_capacity;
     gf_official_names names, titles; /* of classes; titles where names are identifiers */
-    gf_string_list texts;            /* [n] captions, one per line; or empty */
-    int side;                        /* > 0: images of side x side pixels that are arrays, not files */
-    const uint8_t *pixels;           /* [n][3][side][side], columns first, in mat; NULL: in the file fd */
-    int fd;                          /* -1: none */
     int32_t expected_classes;        /* those of the table, unless the reader knows better; images 0: any number */
     int64_t expected_images;
     int64_t classes_found; /* those with an image */
     int known_counts;      /* classes and images are as many as the dataset has */
-    /* What readers hold while they read: freed afterwards, also where one fails. mat stays if pixels point into it. */
+    /* What readers hold while they read: freed afterwards, also where one fails. */
     gf_string_list list[5];
-    gf_mat mat[2];
-    gf_json json;
-    gf_official_text caption;
 } gf_official;
 
 extern const gf_dataset_format gf_format_official;
@@ -54,11 +40,6 @@ glofnd_status gf_official_add(gf_error *err, gf_official *o, const char *path, i
 glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t label, const char *name, size_t length);
 /* A title for a class whose name is an identifier, as a WordNet id; prompts are made from it. */
 glofnd_status gf_official_title_class(gf_error *err, gf_official *o, int64_t label, const char *title, size_t length);
-/* Image i of arrays. */
-glofnd_status gf_official_pixels(gf_error *err, const gf_official *o, int64_t i, gf_sample *out);
-/* Root/NAME with printf's arguments. */
-glofnd_status gf_official_path(gf_error *err, const gf_official *o, char out[PATH_MAX], const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 /* 1: there is such a file or folder below the root. */
 int gf_official_has(const gf_official *o, const char *name);
 /* Lines of a text file below the root, trimmed, without empty ones. */
@@ -71,12 +52,9 @@ glofnd_status gf_official_add_folder(gf_error *err, gf_official *o, const char *
 /* Cuts a line at spaces and tabs, in place, into at most `most` words; their number. The last word is the rest of the line. */
 int gf_official_words(char *line, char **word, int most);
 
-/* A MATLAB file below the root, to o->mat[which]. */
-glofnd_status gf_official_mat(gf_error *err, gf_official *o, int which, const char *name);
 /* Classes 0, 1 ... get the names of the list. */
 glofnd_status gf_official_name_all(gf_error *err, gf_official *o, const gf_string_list *names);
 
 typedef glofnd_status gf_official_reader(gf_error *err, gf_official *o);
-gf_official_reader gf_read_pets, gf_read_flowers, gf_read_cars, gf_read_aircraft, gf_read_dtd, gf_read_food101, gf_read_sun397,
-    gf_read_caltech101, gf_read_stl10, gf_read_svhn, gf_read_imagenet, gf_read_imagenet_v2, gf_read_imagenet_variant,
-    gf_read_flickr30k, gf_read_coco, gf_read_img2dataset, gf_read_winogavil;
+gf_official_reader gf_read_pets, gf_read_listed, gf_read_dtd, gf_read_food101, gf_read_caltech101, gf_read_imagenet,
+    gf_read_winogavil;

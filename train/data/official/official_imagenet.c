@@ -102,32 +102,6 @@ static glofnd_status read_class_folders(gf_error *err, gf_official *o, const cha
 
 /* ----- a flat folder of validation images, and which class each has ----- */
 
-/* The devkit: a number from 1 per image, and meta.mat, whose structs say which id has which number. */
-static glofnd_status add_ground_truth(gf_error *err, gf_official *o, const char *truth, const char *meta, gf_string_list *file,
-                                      gf_string_list *ids) {
-    gf_string_list *lines = &o->list[0];
-    TRY(gf_official_mat(err, o, 0, meta));
-    const gf_mat_array *synsets = gf_mat_find(&o->mat[0], "synsets");
-    FAIL_IF(err, !synsets || synsets->kind != GF_MAT_STRUCTS, GLOFND_E_FORMAT, "'%.200s/%.100s' has no struct array 'synsets'",
-            o->root, meta);
-    TRY(gf_official_lines(err, o, truth, lines));
-    for (int64_t i = 0; i < lines->n; i++) {
-        char *end, name[64], id[32] = "";
-        const long number = strtol(gf_string_list_get(lines, i), &end, 10);
-        int64_t x = 0;
-        int64_t k = number - 1; /* ids are in order; if not, they are looked for */
-        if (!gf_mat_integer(gf_mat_field(synsets, k, "ILSVRC2012_ID"), 0, number, number, &x))
-            for (k = 0; k < synsets->n && !gf_mat_integer(gf_mat_field(synsets, k, "ILSVRC2012_ID"), 0, number, number, &x);) k++;
-        FAIL_IF(err, *end || number < 1 || !gf_mat_text(gf_mat_field(synsets, k, "WNID"), id, sizeof id), GLOFND_E_FORMAT,
-                "'%.200s': class '%.30s' of validation image %lld is not in meta.mat", o->root, gf_string_list_get(lines, i),
-                (long long)i + 1);
-        snprintf(name, sizeof name, "ILSVRC2012_val_%08lld", (long long)i + 1);
-        TRY(gf_string_list_add(err, file, name, strlen(name)));
-        TRY(gf_string_list_add(err, ids, id, strlen(id)));
-    }
-    return GLOFND_OK;
-}
-
 /* "ILSVRC2012_val_00048981,n03995372 85 1 499 272" or "val_0.JPEG n03444034 0 32 44 62": name, id, boxes. */
 static glofnd_status add_table(gf_error *err, gf_official *o, const char *table, gf_string_list *file, gf_string_list *ids) {
     gf_string_list *lines = &o->list[0];
@@ -145,19 +119,14 @@ static glofnd_status add_table(gf_error *err, gf_official *o, const char *table,
 
 static glofnd_status read_flat(gf_error *err, gf_official *o) {
     static const char *const tables[] = {"val/val_annotations.txt", "LOC_val_solution.csv", NULL};
-    static const char *const truths[] = {"ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt",
-                                         "ILSVRC2012_validation_ground_truth.txt", NULL};
-    static const char *const metas[] = {"ILSVRC2012_devkit_t12/data/meta.mat", "meta.mat", NULL};
     gf_string_list *classes = &o->list[0], *file = &o->list[2], *ids = &o->list[3];
-    char table[120], meta[120];
-    if (find_file(o, tables, table, sizeof table)) TRY(add_table(err, o, table, file, ids));
-    else {
-        FAIL_IF(err, !find_file(o, truths, table, sizeof table) || !find_file(o, metas, meta, sizeof meta), GLOFND_E_IO,
-                "'%.200s/val' has no class folders, and nothing beside it says which class its images have; unpack "
-                "ILSVRC2012_devkit_t12.tar.gz there, or LOC_val_solution.csv",
-                o->root);
-        TRY(add_ground_truth(err, o, table, meta, file, ids));
-    }
+    char table[120];
+    FAIL_IF(
+        err, !find_file(o, tables, table, sizeof table), GLOFND_E_IO,
+        "'%.200s/val' has no class folders, and nothing beside it says which class its images have; sort its images into class "
+        "folders, or put LOC_val_solution.csv there",
+        o->root);
+    TRY(add_table(err, o, table, file, ids));
     gf_string_list_free(classes);
     for (int64_t i = 0; i < ids->n; i++)
         TRY(gf_string_list_add(err, classes, gf_string_list_get(ids, i), strlen(gf_string_list_get(ids, i))));
@@ -176,7 +145,7 @@ static glofnd_status read_flat(gf_error *err, gf_official *o) {
     return GLOFND_OK;
 }
 
-/* ----- the splits; variants have one, with class folders by id, or by number (ImageNet-V2) ----- */
+/* ----- the splits ----- */
 
 glofnd_status gf_read_imagenet(gf_error *err, gf_official *o) {
     FAIL_IF(err, !gf_official_has(o, o->split), GLOFND_E_IO, "'%.200s' has no folder %s; %s:DIR needs %s", o->root, o->split,
@@ -185,29 +154,4 @@ glofnd_status gf_read_imagenet(gf_error *err, gf_official *o) {
     if (o->list[0].n > 1 || strcmp(o->split, "train") == 0) return read_class_folders(err, o, o->split);
     gf_string_list_free(&o->list[0]); /* Tiny-ImageNet's val has the folder images alone */
     return read_flat(err, o);
-}
-
-glofnd_status gf_read_imagenet_variant(gf_error *err, gf_official *o) {
-    TRY(gf_official_folders(err, o, ".", &o->list[0]));
-    return read_class_folders(err, o, ".");
-}
-
-glofnd_status gf_read_imagenet_v2(gf_error *err, gf_official *o) {
-    gf_string_list *folders = &o->list[0], *names = &o->list[1];
-    const char *path = gf_spec_value(&o->data->spec, "names"); /* a line for each class */
-    TRY(gf_official_folders(err, o, ".", folders));
-    for (int64_t k = 0; k < folders->n; k++) {
-        char *end;
-        const char *name = gf_string_list_get(folders, k);
-        const long label = strtol(name, &end, 10);
-        FAIL_IF(err, *end || label < 0 || label >= o->known->classes, GLOFND_E_FORMAT,
-                "'%.200s' has the folder '%.60s'; expected class numbers from 0 to %d", o->root, name,
-                (int)o->known->classes - 1);
-        TRY(gf_official_add_folder(err, o, name, label));
-    }
-    if (!path) return GLOFND_OK;
-    TRY(gf_read_lines(err, path, 0, names));
-    FAIL_IF(err, names->n != o->known->classes, GLOFND_E_FORMAT,
-            "'%.300s' has %lld lines; expected a name for each of %d classes", path, (long long)names->n, (int)o->known->classes);
-    return gf_official_name_all(err, o, names);
 }
