@@ -219,8 +219,8 @@ GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_sto
 /* A store of keys: ids of every call are keys. A key that a step or glofnd_anchors_put() sees first gets the next row; where rows
  * run out, that call doubles their number, which allocates (disk space for a working file): E_MEMORY or E_IO change nothing. A key
  * without a row reads as never seen. Results do not depend on the order of keys, and equal states save to equal files, whatever
- * the order they came in. Costs on the CPU, beside the state: 8 bytes for the key, and 11 to 23 bytes in a table; a table of a working file
- * is an unnamed file beside it, made anew from the keys whenever the store is opened. Not for: own.slot, option neighbours. */
+ * the order they came in. Costs on the CPU, in addition to the state: 8 bytes for the key, and 11 to 23 bytes in a table; a table of a working file
+ * is an unnamed file next to it, made anew from the keys whenever the store is opened. Not for: own.slot, option neighbours. */
 
 /* Makes room for `keys` keys in all: no step allocates before there are more of them; on a GPU, before fewer than a batch of places
  * are left. E_ARGUMENT for a store of positions. CUDA: waits; needed before a step is captured into a graph, since a store in a
@@ -329,7 +329,7 @@ typedef struct glofnd_batch {
      * negatives of the rows of a. Two views: negatives_a are negatives of all rows, and negatives_b is NULL.
      * Several ranks: candidates are negatives of the own rows only, and so are their gradients: ranks that pass the same
      * candidates add the gradients up. Not with compat OFFICIAL, similarity BANK, fnc_rule TOPK and THRESHOLD: E_UNSUPPORTED.
-     * glofnd_ctx_reserve() does not know them: the first step with so many may allocate. */
+     * glofnd_ctx_reserve() does not know them: the first step with that many may allocate. */
     const void *negatives_a, *negatives_b;          /* rows of dim numbers of dtype; NULL: none */
     int64_t negatives_a_n, negatives_b_n;           /* their number, 2^24 at most */
     int64_t negatives_a_stride, negatives_b_stride; /* numbers from row to row; 0: dim */

@@ -20,7 +20,7 @@ extern "C" {
 
 /* ----- Embeddings in files ----- */
 
-/* Files of embeddings as one matrix, the rows of all files in order, as `glofnd discover` reads them. */
+/* Embedding files as one matrix, the rows of all files in order, as `glofnd discover` reads them. */
 typedef struct glofnd_embedding_files {
     size_t size; /* sizeof(glofnd_embedding_files) */
     const char *const
@@ -177,7 +177,7 @@ typedef struct glofnd_decide_spec {
     const float *pred_probs; /* [n][pred_classes] a classifier's out-of-sample probabilities of labels 0, 1, ...: label issues by
                                     * confident learning. NULL: neighbours decide */
     int64_t pred_classes;    /* above every label */
-    int64_t rows;            /* > 0: keep so many rows, by the similarity that this takes; 0: those that are no duplicates */
+    int64_t rows;            /* > 0: keep this number of rows, by the similarity that it takes; 0: those that are no duplicates */
 } glofnd_decide_spec;
 
 /* They belong to the result, until the next call of glofnd_discovery_decide(). */

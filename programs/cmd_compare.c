@@ -73,7 +73,7 @@ int compare_choose_runs(const char *verb, char **run, int n) {
         int k = 0;
         while (k < kept && !gf_path_same(run[k], run[i])) k++;
         if (k == kept) run[kept++] = run[i];
-        else gf_print(stderr, "glofnd %s: %s is named twice: it counts once\n", verb, run[i]);
+        else gf_print(stderr, "glofnd %s: %s is given twice: it counts once\n", verb, run[i]);
     }
     return kept;
 }

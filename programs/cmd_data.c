@@ -262,7 +262,7 @@ static int bpe(const cli_call *call, const void *flags) {
 /* ---- entry ---- */
 
 #define INFO_USAGE "glofnd data info SPEC                     samples, sizes, classes, captions, test split"
-#define INDEX_USAGE "glofnd data index wds:PATTERN             index of WebDataset shards, kept beside them"
+#define INDEX_USAGE "glofnd data index wds:PATTERN             index of WebDataset shards, stored next to them"
 #define SYNTH_USAGE "glofnd data synth SPEC --out FILE.png     a sheet of samples to look at"
 #define BPE_USAGE "glofnd data bpe SPEC --out FILE.gz        a vocabulary learned from its captions"
 #define EXPORT_USAGE "glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files"

@@ -751,7 +751,7 @@ static glofnd_status check_label_column(gf_error *err, const discover_job *j) {
     const int array = j->f->labels && !gf_labels_have_columns(j->f->labels),
               query_array = j->f->query_labels && !gf_labels_have_columns(j->f->query_labels);
     FAIL_IF(err, j->f->label_column && (array || query_array) && (!j->f->labels || array) && (!j->f->query_labels || query_array),
-            GLOFND_E_OPTION, "--label-column is a column of Parquet files or tables; '%.300s' is none: leave one of the two out",
+            GLOFND_E_OPTION, "--label-column is a column of Parquet files or tables; '%.300s' is neither: drop one of the two",
             j->f->labels ? j->f->labels : j->f->query_labels);
     return GLOFND_OK;
 }
@@ -814,7 +814,7 @@ static glofnd_status load_rows(gf_error *err, discover_job *j) {
             j->run ? "a run" : "data");
     FAIL_IF(err, images && j->in.label, GLOFND_E_ARGUMENT,
             "--label-column goes with files; images have the labels of their data");
-    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is none", j->source);
+    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is not a run", j->source);
     FAIL_IF(err, j->pixels && j->f->query, GLOFND_E_OPTION,
             "--query takes embeddings; compare images by --split old=SPEC --split new=SPEC");
     TRY(check_label_column(err, j));
@@ -1390,7 +1390,7 @@ const cli_verb cmd_discover = {
              "EMB, NEW: [samples][numbers] as .npy, .safetensors, Parquet, .csv or .tsv files, folders or patterns of them",
     CLI_FLAGS(rows, discover_flags),
     .word = "EMB",
-    .word_help = "files of embeddings, folders or patterns of them (\"emb_{000..099}.npy\"); data as folder:DIR, cifar100:DIR, "
+    .word_help = "embedding files, folders or patterns of them (\"emb_{000..099}.npy\"); data as folder:DIR, cifar100:DIR, "
                  "mnist:DIR, compared by 8 x 8 x 3 means of pixels; or the folder of a run",
     .min_words = 0,
     .max_words = -1,

@@ -173,9 +173,9 @@ static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
 static const char usage[] =
     "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
     "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
-    "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions; "
+    "Pretrains an image encoder with a contrastive loss, or with --task clip an image encoder and a text encoder; "
     "false negatives are found and taken out of the loss.\n\n"
-    "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
+    "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    synthetic images: needs no data\n"
     "  glofnd pretrain --data cifar100:DIR --out run2 --config cifar100-sogclr-glofnd\n"
     "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
     "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config flickr8k-sogclr-glofnd\n"
@@ -276,7 +276,7 @@ static glofnd_status parse_flags(gf_error *err, gf_config *c, int argc, char **a
         const char *word = argv[i], *equals = strchr(word, '=');
         flag *f = &list[*count];
         FAIL_IF(err, strncmp(word, "--", 2) != 0 && i > 1 && strcmp(argv[i - 1], "--resume") == 0, GLOFND_E_OPTION,
-                "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
+                "--resume takes no value; --out is the run: --out %.60s --resume", word);
         FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
         snprintf(f->name, sizeof f->name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
         f->row = gf_option_find(&own, sizeof(gf_pretrain), f->name);

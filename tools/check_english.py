@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Checks the English of documents: no sentence of more than 30 words, and none of the phrases that CONTRIBUTING.md names.
+"""Checks the English of texts that a user can meet: no sentence of more than 30 words, and no phrase that BANNED lists.
 
-usage: check_english.py [--words N] PAGE.md...        prints PAGE:LINE: what is wrong; exit code 1 if anything is
+usage: check_english.py [--words N] FILE...           prints FILE:LINE: what is wrong; exit code 1 if anything is
 
-Code, tables, headings and addresses do not count. A piece of inline code is one word. A list item is a text of its own.
+  *.md                 sentences and phrases. Code, tables, headings and addresses do not count. A piece of inline code is one
+                       word. A list item is a text of its own.
+  *.c, *.cu, *.inc     phrases in string literals: messages and help
+  *.h                  phrases in comments and string literals
+  *.py                 phrases in strings, docstrings among them
 """
 
+import ast
 import re
 import sys
 
@@ -26,7 +31,7 @@ BANNED = [
     (r"\b(the|a|of its|their) rooms?\b", "module"),
     (r"\b(it|this|that|which|detector|what) pays\b|\bpays off for\b", "helps"),
     (r"\b(a|the|that|which|this|small|smaller|equal|constant) shares? of\b|\bshares of\b", "fraction"),
-    (r"\b(?<!there )(is|are|was) none\b", "say what is missing or invalid"),
+    (r"(?-i:\b(?<!there )(is|are|was) none\b)", "say what is missing or invalid"),
     (r"\bplacebo\b", "random control"),
     (r"\bmean of the linear scores\b", "average probe accuracy"),
     (r"\bmemory is announced\b|\bannounced before\b", "estimated"),
@@ -94,18 +99,53 @@ def words(sentence):
     return [w for w in sentence.split() if re.search(r"\w", w)]
 
 
+C_TEXT = re.compile(r'/\*([\s\S]*?)\*/|//([^\n]*)|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\]|\\.)*\'')
+
+
+def texts_of_c(source, comments):
+    """(line, text) of every string literal, adjacent ones joined, and, if asked for, of every comment."""
+    found, end = [], -1
+    for match in C_TEXT.finditer(source):
+        line, comment, literal = source.count("\n", 0, match.start()) + 1, match.group(1) or match.group(2), match.group(3)
+        if literal is not None:
+            if found and end >= 0 and not source[end:match.start()].strip():
+                found[-1] = found[-1][0], found[-1][1] + literal
+            else:
+                found.append((line, literal))
+            end = match.end()
+        elif comment and comments:
+            found.append((line, re.sub(r"\n[ *]*", " ", comment)))
+            end = -1
+    return found
+
+
+def texts_of_python(source):
+    return [(node.lineno, " ".join(node.value.split())) for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def banned(text):
+    for pattern, instead in BANNED:
+        for match in re.finditer(pattern, text, re.IGNORECASE if not pattern.startswith("(?-i:") else 0):
+            yield f"\"{match.group(0).strip()[:60]}\": {instead}"
+
+
 def check(name, limit):
     with open(name, encoding="utf-8") as file:
-        page = file.read()
+        source = file.read()
+    if name.endswith(".py"):
+        found = texts_of_python(source)
+    elif name.endswith(".md"):
+        found = texts(source)
+    else:
+        found = texts_of_c(source, comments=name.endswith(".h"))
     bad = []
-    for line, text in texts(page):
-        for sentence in sentences(text):
+    for line, text in found:
+        for sentence in sentences(text) if name.endswith(".md") else []:
             count = len(words(sentence))
             if count > limit:
                 bad.append(f"{name}:{line}: {count} words: {sentence[:90]}...")
-        for pattern, instead in BANNED:
-            for match in re.finditer(pattern, text, re.IGNORECASE if not pattern.startswith("(?-i:") else 0):
-                bad.append(f"{name}:{line}: \"{match.group(0).strip()[:60]}\": {instead}")
+        bad += [f"{name}:{line}: {phrase}" for phrase in banned(text)]
     return bad
 
 

@@ -227,7 +227,7 @@ glofnd_status gf_output_folder_open(gf_error *err, gf_output_folder *f, const ch
     }
     TRY(check_target(err, f->target, force, kind));
     for (int tries = 1; make_temp(f) && tries < 1000; tries++) {}
-    FAIL_IF(err, !f->temp, GLOFND_E_IO, "cannot create a folder beside '%.300s': %s", f->target, strerror(errno));
+    FAIL_IF(err, !f->temp, GLOFND_E_IO, "cannot create a folder next to '%.300s': %s", f->target, strerror(errno));
     FAIL_IF(err, f->lock < 0, GLOFND_E_IO, "'%.300s': %s", f->temp, strerror(errno));
     return GLOFND_OK;
 }

@@ -168,7 +168,7 @@ static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
         gf_get_words4(r, pair, 2 * some);
         for (uint64_t i = 0; i < some && r->status == GLOFND_OK; i++) {
             const int valid = pair[i][0] >= 0 && pair[i][0] < n && pair[i][1] >= 0 && pair[i][1] < n;
-            FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: an anchor that is none", r->path);
+            FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: invalid anchor index", r->path);
             if (root) gf_components_join(root, pair[i][0], pair[i][1]);
         }
     }
@@ -232,7 +232,7 @@ static glofnd_status get_pairs(gf_reader *r, const unit_folder *u, int64_t unit,
     if (edges) gf_get_words4(r, f->below_similarity, edges);
     TRY(gf_check_crc(r, "pairs", -1));
     FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->below_other, edges), GLOFND_E_FORMAT,
-            "%.300s: a neighbour that is none", r->path);
+            "%.300s: invalid neighbour index", r->path);
     TRY(get_joins(r, root, u->n));
     if (u->width) {
         /* f->above is known. */
@@ -246,7 +246,7 @@ static glofnd_status get_pairs(gf_reader *r, const unit_folder *u, int64_t unit,
             for (int64_t k = 0; valid && k < f->above[i] && r->status == GLOFND_OK; k++) valid = gf_best_other(to[k]) < u->n;
         }
         free(row);
-        FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: a pair that is none", r->path);
+        FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: invalid pair", r->path);
         TRY(gf_check_crc(r, "pairs above", -1));
     }
     return gf_reader_end(r);
@@ -322,7 +322,7 @@ static glofnd_status unit_read_cells(gf_error *err, const unit_folder *u, int64_
     TRY(read_words(err, u, UNIT_CELLS, unit, of, 2 * (size_t)rows));
     for (int64_t i = 0; i < rows; i++)
         FAIL_IF(err, of[i].cell < 0 || of[i].cell >= u->cells || !isfinite(of[i].similarity), GLOFND_E_FORMAT,
-                "%.300s: a cell that is none", u->path);
+                "%.300s: invalid cell index", u->path);
     return GLOFND_OK;
 }
 

@@ -611,9 +611,9 @@ static glofnd_status create(gf_error *err, const glofnd_embedding_files *f, glof
     TRY(gf_struct_check(err, "files", "glofnd_embedding_files", f, sizeof *f, sizeof *f));
     FAIL_IF(err, !f->path || f->paths < 1 || f->paths > INT_MAX, GLOFND_E_ARGUMENT, "no path of a file of embeddings");
     for (int64_t i = 0; i < f->paths; i++)
-        FAIL_IF(err, !f->path[i] || !f->path[i][0], GLOFND_E_ARGUMENT, "path %lld of files of embeddings is empty", (long long)i);
+        FAIL_IF(err, !f->path[i] || !f->path[i][0], GLOFND_E_ARGUMENT, "path %lld of the embedding files is empty", (long long)i);
     glofnd_embeddings *e = calloc(1, sizeof *e);
-    FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for files of embeddings");
+    FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for embedding files");
     const glofnd_status status = open_files(err, f, e);
     if (status == GLOFND_OK) *out = e;
     else glofnd_embeddings_close(e);
@@ -651,7 +651,7 @@ glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embe
 glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t first, int64_t rows, float *x, char *why, size_t why_bytes) {
     gf_error err = {""};
     const glofnd_status status = !e || (!x && rows > 0)
-                                     ? gf_fail(&err, GLOFND_E_ARGUMENT, "%s is NULL", e ? "x" : "the files of embeddings")
+                                     ? gf_fail(&err, GLOFND_E_ARGUMENT, "%s is NULL", e ? "x" : "the embedding files")
                                      : gf_embeddings_read(&err, e->set, first, rows, x);
     return gf_explain(status, &err, why, why_bytes);
 }

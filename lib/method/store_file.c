@@ -329,7 +329,7 @@ glofnd_status gf_store_map_table(gf_error *err, const glofnd_store *s, int64_t s
     const size_t bytes = (size_t)slots * sizeof *out->slot;
     char *temp = NULL;
     const int fd = gf_open_temp(s->path, O_RDWR, &temp);
-    FAIL_IF(err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "a table of keys beside '%.300s' cannot be made: %s",
+    FAIL_IF(err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "cannot create a key table next to '%.300s': %s",
             s->path, strerror(errno));
     unlink(temp);
     free(temp);
@@ -339,7 +339,7 @@ glofnd_status gf_store_map_table(gf_error *err, const glofnd_store *s, int64_t s
         const int why = errno;
         close(fd);
         GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO,
-                "a table of keys of %zu bytes beside '%.300s' cannot be made: %s", bytes, s->path, strerror(why));
+                "cannot create a key table of %zu bytes next to '%.300s': %s", bytes, s->path, strerror(why));
     }
     *out = (struct gf_key_table){.slot = p, .slots = slots, .fd = fd};
     return GLOFND_OK;

@@ -176,7 +176,7 @@ int eval_files_check(const cli_call *call, const eval_files *f, const char *data
     const char *given = f->labels ? "labels" : f->test_labels ? "test-labels" : f->thresholds ? "thresholds" : NULL;
     if (!eval_is_file(word) && given)
         return cli_misused(call, "--%s goes with a file of embeddings, and %s %s", given, word,
-                           access(word, F_OK) == 0 ? "is none" : "does not exist");
+                           access(word, F_OK) == 0 ? "is not one" : "does not exist");
     if (!eval_is_file(word)) return CLI_OK;
     if (data) return cli_misused(call, "--data goes with a run; %s is a file of embeddings", word);
     if (untrained) return cli_misused(call, "--untrained goes with a run; %s is a file of embeddings", word);

@@ -303,7 +303,7 @@ static int run_transfer(const cli_call *call, const void *flags) {
     j.sets = behind + first;
     j.metric = cli_given(call, "metric") ? 1 + f->metric : 0;
     j.protocol = gf_transfer_protocol_find(f->protocol);
-    if (j.sets < 1) return cli_misused(call, "no dataset is named: give its SPEC after RUN");
+    if (j.sets < 1) return cli_misused(call, "no dataset given: write its SPEC after RUN");
     if (j.sets > EVAL_DATASETS_MAX)
         return cli_misused(call, "%d datasets are given; expected at most %d", j.sets, EVAL_DATASETS_MAX);
     if (f->test && j.sets > 1) return cli_misused(call, "--test is for a single dataset");
@@ -329,7 +329,7 @@ static int run_transfer(const cli_call *call, const void *flags) {
         for (int k = 0; k < i && status == GLOFND_OK; k++) {
             const eval_dataset *a = &j.set[k].data, *b = &s->data;
             if (strcmp(a->name, b->name) != 0 || strcmp(a->spec, b->spec) != 0) continue;
-            gf_print(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
+            gf_print(stderr, "glofnd eval transfer: %s=%s is given twice; it would count twice in the mean\n", b->name, b->spec);
             code = CLI_USAGE;
         }
     }

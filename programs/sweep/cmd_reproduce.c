@@ -415,11 +415,11 @@ static int run_reproduce(const cli_call *call, const void *flags) {
 
 const cli_verb cmd_reproduce = {
     .name = "reproduce",
-    .summary = "pretrain and evaluate the rows of a table of the paper, beside its numbers",
+    .summary = "pretrain and evaluate the rows of a table of the paper, next to its numbers",
     .usage =
         "glofnd reproduce TABLE --data-root DIR [--out DIR] [--seeds 1,2,3] [--set KEY=VALUE ...] [--jobs N]\n"
         "Pretrains the presets of a table's rows with every seed, evaluates them as the paper does and prints mean (std) and "
-        "p-values beside the printed numbers. The same command continues after an interruption. DIR holds the datasets as they "
+        "p-values next to the printed numbers. The same command continues after an interruption. DIR holds the datasets as they "
         "are unpacked:\n"
         "  linear     table 1: linear evaluation on ImageNet-100; needs imagenet\n"
         "  transfer   table 2: eight datasets; needs imagenet cifar10 cifar100 food-101 caltech-101 cars dtd pets flowers\n"

@@ -9,12 +9,12 @@ from . import _convert, _lib
 
 
 def leaks(words: list[str]) -> int:
-    """Files of embeddings, one per split: 0 if none has a duplicate in another, else 1."""
+    """Embedding files, one per split: 0 if none has a duplicate in another, else 1."""
     import argparse
 
     from ._discover import leaks as leaks_between
     parser = argparse.ArgumentParser(prog="python -m glofnd leaks", description="Exit status 1 if splits share samples.")
-    parser.add_argument("split", nargs="+", help="files of embeddings; the first split stays whole")
+    parser.add_argument("split", nargs="+", help="embedding files; the first split stays whole")
     parser.add_argument("--duplicates", default="0.98", help='similarity of duplicates (0.98), or "exact"')
     asked = parser.parse_args(words)
     found = leaks_between(*asked.split, duplicates=asked.duplicates if asked.duplicates == "exact" else float(asked.duplicates))

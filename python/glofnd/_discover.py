@@ -216,7 +216,7 @@ class Discovery:
                pred_probs: Any = None, rows: int = 0) -> "Discovery":
         """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others.
 
-        rows: keep so many rows; duplicates are removed at the similarity that this takes (keep_limit).
+        rows: keep this number of rows; duplicates are removed at the similarity that this takes (keep_limit).
 
         pred_probs: [n][classes], a classifier's out-of-sample probability of label 0, 1, ... for each row. Label issues are then those
         of confident learning.
@@ -376,8 +376,8 @@ class Discovery:
 
     def save(self, folder: Union[str, os.PathLike], *, source: Optional[str] = None, replace: bool = False, format: str = "tsv",
              graph: bool = False) -> None:
-        """Writes the files of `glofnd discover` (docs/discover.md), all or none: tables as "tsv" or "parquet". `source` is named in the
-        summary: the paths, or "memory". `graph`: also the listed neighbours as a sparse matrix for SciPy, graph.npz."""
+        """Writes the files of `glofnd discover` (docs/discover.md), all or none: tables as "tsv" or "parquet". `source`: what the
+        summary calls the input: the paths, or "memory". `graph`: also the listed neighbours as a sparse matrix for SciPy, graph.npz."""
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: save it before")
         if format not in ("tsv", "parquet"):
@@ -481,7 +481,7 @@ def _array(handle: _Handle, address: Optional[int], dtype: Any, shape: tuple[int
 
 
 def _load_blas() -> None:
-    """cuBLASLt of pip's nvidia packages, where there is one: the library finds it by name once it is loaded. Without it the search on
+    """cuBLASLt of pip's nvidia packages, if it is installed: the library finds it by name once it is loaded. Without it the search on
     a GPU works, slower."""
     spec = importlib.util.find_spec("nvidia")
     for place in spec.submodule_search_locations if spec and spec.submodule_search_locations else ():
@@ -620,7 +620,7 @@ def _parts(files: Optional[Files], resume: Any, out: Any, memory: Optional[int],
     if not isinstance(resume, (bool, str, os.PathLike)) or resume == "":
         raise ArgumentError(f"resume is {resume!r}; expected the path of a folder, or True")
     if resume is True and out is None:
-        raise ArgumentError("resume=True keeps blocks beside the result: give out, or the folder of blocks as resume")
+        raise ArgumentError("resume=True keeps blocks next to the result: give out, or the folder of blocks as resume")
     place = os.fsdecode(resume) if isinstance(resume, (str, os.PathLike)) else None
     if place is None and out is not None:
         place = os.path.join(os.fsdecode(out), "").rstrip("/") + ".partial"
@@ -708,7 +708,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     embed       "pixels": 8 x 8 x 3 means of the pixels of images, as the program compares folder:DIR (needs Pillow); or a function that makes embeddings [samples][dimensions] of a list of at most `batch` samples, on any device. `embeddings`
                 are then PIL images, paths of images (opened as RGB), texts, or a table whose `column` has such. Images that
                 cannot be read are bad rows
-    alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
+    alpha       fraction of the others above an anchor's threshold (0.01), or k: how many of them
     labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
     names       [samples] texts for tables and files; None: the index of a table or column of pandas, if it has texts or a title
     device      "cpu" or "cuda": the same result
@@ -730,7 +730,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     splits      {name: (first, end)}: leaks between these rows; rows of an earlier split are kept rather than those of a later one
     outliers    rows to list in outliers(); sample: rows of a diverse subset
     negatives   most similar others of each row that are not above its threshold, at most 64
-    approx      compare a row only with those of so many nearest cells; only_duplicates: nothing else, in less than n² time
+    approx      compare a row only with those of this many nearest cells; only_duplicates: nothing else, in less than n² time
     progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
     """
     _refuse_others(other)

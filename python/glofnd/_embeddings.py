@@ -89,7 +89,7 @@ _TORCH = (".pt", ".pth")
 
 
 class Files:
-    """Files of embeddings, opened by the library: what the program reads, with its names and labels."""
+    """Embedding files, opened by the library: what the program reads, with its names and labels."""
 
     def __init__(self, paths: list[str], **columns: Optional[str]):
         for key, text in columns.items():
@@ -477,7 +477,7 @@ def names_of(names: Any, n: int) -> Optional[list[str]]:
 
 def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[str]]]:
     """int32 labels (-1: unknown), and the names of classes, as the program reads them: integers as they are, also as texts; if one is
-    none, all are names, numbered in the order of their bytes. "", None and nan: unknown."""
+    not an integer, all are names, numbered in the order of their bytes. "", None and nan: unknown."""
     if labels is None:
         return None, None
     if _is_path(labels) or not hasattr(labels, "__iter__"):
@@ -505,13 +505,13 @@ def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[
 
 
 def _integer(text: str) -> Optional[int]:
-    """Also 3.0, as data frames write integers beside missing ones; -1: missing, None: no integer."""
+    """Also 3.0, as data frames write integers in columns with missing ones; -1: missing, None: no integer."""
     found = _INTEGER.match(text)
     return int(found.group(1)) if found else -1 if text.lower() in ("", "nan", "none", "null") else None
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
-    """Floats that are whole numbers, as pandas makes of integers beside missing ones, are integers."""
+    """Floats that are whole numbers, as pandas makes of integers in columns with missing ones, are integers."""
     if values.dtype.kind != "f":
         return values
     known = np.isfinite(values)

@@ -322,7 +322,7 @@ class Engine:
             self._stream = stream
 
     def tau(self, pointer: int) -> None:
-        """Where the next steps read their temperature, a float32 on the device; 0: from batch and options."""
+        """The address from which the next steps read their temperature, a float32 on the device; 0: from batch and options."""
         if pointer != self._tau:
             self._call(library.glofnd_ctx_tau, pointer)
             self._tau = pointer
@@ -382,7 +382,7 @@ class Engine:
         self._call_store(library.glofnd_anchors_put, side, ids, n, rows)
 
     def shared_get(self, side: int) -> Any:
-        """The row of the one lambda that all anchors share."""
+        """The row of the single lambda that all anchors share."""
         row, shared = _lib.Row(), ctypes.c_int64(_lib.SHARED)
         self.rows_get(side, 0 if self.keyed else ctypes.addressof(shared), 1, ctypes.addressof(row))
         return row
@@ -402,7 +402,7 @@ class Engine:
         return count.value
 
     def make_room(self, keys: Any) -> None:
-        """Room for so many keys in all."""
+        """Room for this number of keys in all."""
         number = checked_count("keys", keys)
         self._call_store(library.glofnd_store_reserve, number)
 

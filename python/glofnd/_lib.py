@@ -128,7 +128,7 @@ CONSTANTS = {
 
 
 def _struct(name: str) -> Any:
-    """The ctypes class of a table entry. Its `size` field, where there is one, is filled by the constructor."""
+    """The ctypes class of a table entry. Its `size` field, if it has one, is filled by the constructor."""
     fields = STRUCTS[name]
 
     def init(self: Any, **values: Any) -> None:

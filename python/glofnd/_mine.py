@@ -25,7 +25,7 @@ _FORMATS = ("triplet", "n-tuple")
 
 
 class FalseNegatives(NamedTuple):
-    """Listed documents above the threshold of a query, that are none of its positives; an element per pair, most similar first."""
+    """Listed documents above the threshold of a query that are not its positives; an element per pair, most similar first."""
 
     query: np.ndarray
     document: np.ndarray

@@ -60,7 +60,7 @@ class Core:
         _cores[self.handle] = self
 
     def open(self, device: torch.device, store: Any = None) -> None:
-        """A new engine on `device`, with no state, or in place of the one before, with that of a store file."""
+        """A new engine on `device`, with no state, or in place of the previous one, with that of a store file."""
         with _current(device):
             self.engine = self.engine.loaded(store) if store else Engine(self.n, self.dim, {**self.values, "device": device.type})
         self.last_begin = self._last_begin()
@@ -199,7 +199,7 @@ def _current(device: torch.device) -> Any:
 
 
 def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: ignore[no-untyped-def]
-    """The operator. Where nobody looks on (no tracing, no fake tensors) it is called without the dispatcher, which takes longer
+    """The operator. Without tracing and fake tensors it is called without the dispatcher, which takes longer
     than all the rest of a small step."""
     if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
             torch._C._len_torch_dispatch_stack() == 0):

@@ -56,7 +56,7 @@ def _header_folder() -> str:
     for folder in (os.path.join(_here, "include"), os.path.join(_here, "..", "..", "include"), "/usr/include", "/usr/local/include"):
         if os.path.exists(os.path.join(folder, "glofnd.h")):
             return folder
-    raise ImportError("glofnd.h is missing beside the package: install it again, or the header of the system's libglofnd")
+    raise ImportError("glofnd.h is missing next to the package: install it again, or the header of the system's libglofnd")
 
 
 @functools.lru_cache(maxsize=None)
@@ -124,7 +124,7 @@ def _check(handle: int) -> None:
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
     """Failures of steps inside become exceptions of GloFND (glofnd.Error). Results must be read inside: JAX computes in the background.
-    At the end steps on a GPU are waited for. Where a compiled program runs again, JAX raises the same failure as a ValueError."""
+    At the end steps on a GPU are waited for. If a compiled program runs again, JAX raises the same failure as a ValueError."""
     try:
         yield
         for handle in range(len(_alive)):

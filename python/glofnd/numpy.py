@@ -150,7 +150,7 @@ class GloFND:
         return keys
 
     def reserve(self, keys: int) -> None:
-        """Room for so many keys in all: until then no step allocates."""
+        """Room for this number of keys in all: until then no step allocates."""
         self._engine.make_room(keys)
 
     def _ids(self) -> np.ndarray:
@@ -320,7 +320,7 @@ class GloFND:
         return np.where((rows["clock"] == 0) & (shared["clock"] > 0), shared["lambda"], rows["lambda"])
 
     def shared(self, side: int = 0) -> np.ndarray:
-        """The row of the one threshold that all anchors share (detector="single", lambda_warmup)."""
+        """The row of the single threshold that all anchors share (detector="single", lambda_warmup)."""
         return np.frombuffer(bytes(self._engine.shared_get(side)), ROW)[0]
 
     def put_shared(self, row: Any, side: int = 0) -> None:

@@ -114,7 +114,7 @@ class GloFNDRankingLoss(nn.Module):
 
     model       SentenceTransformer
     scale       1 / temperature, as there
-    alpha       share of negatives to flag, for example 0.001: the share of pairs in a batch that mean the same
+    alpha       fraction of negatives to flag, for example 0.001: the fraction of pairs in a batch that mean the same
     directions  "forward": each query among all documents, as MultipleNegativesRankingLoss; "both": each document among all queries,
                 too, as its directions=("query_to_doc", "doc_to_query") with partition_mode="per_direction", which are understood here
     detector    "none": the value and gradient of MultipleNegativesRankingLoss

@@ -408,7 +408,7 @@ class GloFNDLoss(nn.Module):
         return self._ids()
 
     def reserve(self, keys: int) -> None:
-        """Room for so many keys in all, for num_samples=None: until then no step allocates. Needed before a step is captured in a CUDA graph."""
+        """Room for this number of keys in all, for num_samples=None: until then no step allocates. Needed before a step is captured in a CUDA graph."""
         if self._core.n is not None:
             raise ArgumentError(f"reserve: this loss has {self._core.n} samples by position; keys need num_samples=None")
         self._core.settle()

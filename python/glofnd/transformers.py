@@ -76,7 +76,7 @@ def _callers() -> Iterator[Any]:
 
 
 def log_stats(loss: Any) -> dict[str, float]:
-    """Numbers of the last step for a log: the share of negatives flagged, the mean threshold, with labels precision and recall."""
+    """Numbers of the last step for a log: the fraction of negatives flagged, the mean threshold, with labels precision and recall."""
     logged = {}
     for path, criterion in criteria_of(loss).items():
         try:
@@ -97,8 +97,8 @@ class GloFNDCallback(TrainerCallback):
     loss   a GloFNDLoss, a module that holds one (GloFNDRankingLoss, MatryoshkaLoss around it, your own model), or a dict of them
     log    False: adds nothing to the trainer's log
 
-    Every checkpoint gets a file glofnd.pt. `trainer.train(resume_from_checkpoint=...)` reads it; a checkpoint without one is
-    refused, unless resume="ignore": thresholds then begin anew.
+    Every checkpoint gets a file glofnd.pt. `trainer.train(resume_from_checkpoint=...)` reads it; a checkpoint without one
+    raises an error, unless resume="ignore": thresholds then begin anew.
     """
 
     def __init__(self, loss: Any, *, log: bool = True, resume: str = "require"):

@@ -115,13 +115,13 @@ expect 0 "note       1 image with a different ending than $endings left out, the
 expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export folder:two --out again
 mkdir -p beside/a beside/b
 for name in a/0 b/1 y x; do cp parts/0.png beside/$name.png; done
-expect 0 "note       2 images beside the class folders left out, the first: beside/x.png" "$glofnd" data info folder:beside
+expect 0 "note       2 images outside the class folders left out, the first: beside/x.png" "$glofnd" data info folder:beside
 
 cp parts/0.png beside/a/bare
 echo words > beside/b/words
 expect 0 "1 file that is no image left out, the first: beside/b/words" "$glofnd" data info folder:beside
 grep -q "images     3\|samples    3" out || fail "an image without an ending"
-expect 0 "glofnd data: 2 images beside the class folders left out, the first: beside/x.png; 1 file that is no image left out" \
+expect 0 "glofnd data: 2 images outside the class folders left out, the first: beside/x.png; 1 file that is no image left out" \
     "$glofnd" data export folder:beside --out bared
 
 # Words.

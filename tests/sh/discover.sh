@@ -216,13 +216,13 @@ expect 2 "can be at most 56" discover x.npy --k 57 --out z
 expect 2 "can be at most 58" discover x.npy --k 1000 --out z
 expect 2 "an anchor has 57 others, so k can be at most 55" discover x.npy --k 56 --learned --out z
 expect 2 "an anchor has 58 others, so k can be at most 57" discover x.npy --query new.npy --stored a --k 58 --out z
-expect 1 "cannot create a folder beside" discover x.npy --out no/where
-expect 1 "cannot create a folder beside" discover nowhere.npy --out no/where      # before anything is read
+expect 1 "cannot create a folder next to" discover x.npy --out no/where
+expect 1 "cannot create a folder next to" discover nowhere.npy --out no/where      # before anything is read
 expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "'<i2' is not supported; save" discover x.npy --labels short.npy --out z
 expect 1 'expected int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
 expect 1 "choose one with --tensor=NAME: a, b" discover two.safetensors --out z
-expect 1 "0 usable rows (rows of zeros, and with nan or inf as float32, are none); a pair needs two" discover nan.npy --out z
+expect 1 "need at least two usable rows, found 0 (rows of zeros and rows with nan or inf are skipped)" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
 grep -q precision out && fail "precision without a known label"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z

@@ -171,7 +171,7 @@ expect 0 "written" discover --from other --labels y.npy --k 4 --out other_labels
 expect 2 "--column is a column of Parquet files or tables" discover x.npy --column emb --out z
 expect 2 "--id is a column of Parquet files or tables" discover x.npy --id key --out z
 expect 2 "--id is a column of Parquet files or tables" discover x.npy --names names --id key --out z
-expect 2 "column of Parquet files or tables; 'z.npy' is none" discover x.npy --labels z.npy --label-column kind --out z
+expect 2 "column of Parquet files or tables; 'z.npy' is neither" discover x.npy --labels z.npy --label-column kind --out z
 expect 2 "--label-column is a column of Parquet files" discover classes.csv --id name --labels z.npy --label-column kind --out z
 expect 2 "--id is a column" discover --from other --id key --out z
 expect 2 "--column is a column" discover x.npy --query x.npy --stored plain --column emb --out z

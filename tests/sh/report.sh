@@ -85,7 +85,7 @@ for what in knn linear fn; do
 done
 
 # A run that is named twice is one run; a file among them is none.
-expect 0 "run/ is named twice" "$glofnd" report run run/ one.html --quick --out twice.html
+expect 0 "run/ is given twice" "$glofnd" report run run/ one.html --quick --out twice.html
 wants "a file beside runs" 0 "one.html is a file: it is passed over"
 [ "$(grep -c '^run ' out)" -eq 2 ] || fail "a run that is named twice has two rows"
 expect 1 "none of these is the folder of a run" "$glofnd" report one.html

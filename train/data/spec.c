@@ -67,7 +67,7 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
 
 glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
     *out = (gf_spec){0};
-    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no dataset is named; write for example shapes:n=4096");
+    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no dataset given; write for example shapes:n=4096");
     const size_t length = strnlen(text, GF_SPEC_BYTES);
     FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_OPTION, "the dataset spec is longer than %d bytes", GF_SPEC_BYTES - 1);
     out->text = strdup(text);

@@ -162,7 +162,7 @@ static glofnd_status find_vocabulary(gf_error *err, const gf_config *c, char pat
     FAIL_IF(
         err, !*theirs, GLOFND_E_OPTION,
         "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were trained with (OpenAI's: "
-        "bpe_simple_vocab_16e6.txt.gz), or put it beside the weights as " GF_VOCABULARY_FILE,
+        "bpe_simple_vocab_16e6.txt.gz), or put it next to the weights as " GF_VOCABULARY_FILE,
         c->init, (long long)tokens);
     memcpy(path, theirs, sizeof theirs);
     merges own;

@@ -21,7 +21,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
         char first[256]; /* so that the missing captions can be found */
         gf_dataset_name(t->data, 0, first, sizeof first);
         GF_FAIL(err, GLOFND_E_OPTION,
-                "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt beside the "
+                "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt next to the "
                 "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1",
                 first);
     }

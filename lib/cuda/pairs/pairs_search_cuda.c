@@ -483,7 +483,7 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
         (void)cudaGetLastError();
         release(w, kept);
         FAIL_IF(err, w->strip <= GF_PAIRS_GROUP, GLOFND_E_MEMORY,
-                "%d rows of %lld similarities, %.2f GB, do not fit the GPU beside %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
+                "%d rows of %lld similarities, %.2f GB, do not fit the GPU along with %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
                 (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->below) / 1e9,
                 (double)gf_cuda_pairs_embeddings(a->k.n, a->k.dim) / 1e9, cudaGetErrorString(e));
         w->strip = (w->strip / 2 + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
@@ -519,7 +519,7 @@ static glofnd_status find_pairs(gf_error *err, void *state, const gf_pairs_task 
     gf_pairs_found mutual = {.n = f->n, .lambda = f->lambda, .mutual = f->mutual, .mutual_root = f->mutual_root};
     gf_pairs_task known = *t;
     w.t = &known;
-    if (done == GF_FOUND_TOO_LITTLE) known.watch.stage = "pairs, once more: the lists were too short";
+    if (done == GF_FOUND_TOO_LITTLE) known.watch.stage = "pairs again: the lists were too short";
     if (done == GF_FOUND_BUT_MUTUAL) {
         known.watch.stage = "mutual pairs, by a second sweep";
         known.lambda = f->lambda, known.dup = INFINITY;

@@ -349,7 +349,7 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
     } else if (files->n != 0) { /* images beside class folders belong to no class */
         TRY(gf_string_list_sort(err, files));
-        gf_dataset_add_note(d, "%lld image%s beside the class folders left out, the first: %.400s/%s", (long long)files->n,
+        gf_dataset_add_note(d, "%lld image%s outside the class folders left out, the first: %.400s/%s", (long long)files->n,
                             files->n == 1 ? "" : "s", f->root, gf_string_list_get(files, 0));
     }
     FAIL_IF(err, f->paths.n == 0 && f->foreign.count, GLOFND_E_FORMAT,

@@ -59,7 +59,7 @@ static const gf_known_dataset datasets[] = {
      .read = gf_read_imagenet},
     {.name = "imagenet", .title = "ImageNet", .full = "ImageNet (ILSVRC 2012)", .classes = 1000,
      .split = {{"train", 1281167}, {"val", 50000}}, .test = "val", .folder = {"ILSVRC/Data/CLS-LOC", "imagenet", "ILSVRC2012"},
-     .mark = {"train", "val"}, .wants = "train/ with a folder per class, and val/ with class folders or beside the devkit",
+     .mark = {"train", "val"}, .wants = "train/ with a folder per class, and val/ with class folders or next to the devkit",
      .options = named, .read = gf_read_imagenet},
     {.name = "winogavil", .title = "WinoGAViL", .full = "WinoGAViL", .scoring = GF_SCORE_JACCARD, .split = {{"test", 0}},
      .test = "test", .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",

@@ -123,7 +123,7 @@ static glofnd_status read_flat(gf_error *err, gf_official *o) {
     char table[120];
     FAIL_IF(
         err, !find_file(o, tables, table, sizeof table), GLOFND_E_IO,
-        "'%.200s/val' has no class folders, and nothing beside it says which class its images have; sort its images into class "
+        "'%.200s/val' has no class folders, and no file next to it says which class its images have; sort its images into class "
         "folders, or put LOC_val_solution.csv there",
         o->root);
     TRY(add_table(err, o, table, file, ids));
