@@ -130,8 +130,7 @@ static glofnd_status measure_learned(gf_error *err, const gf_discover_spec *s, c
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
     const int64_t others = n - 1, max = s->learned ? others - 2 : others - 1; /* alpha of the learner is below 1 */
     FAIL_IF(err, n < 2, GLOFND_E_ARGUMENT,
-            "need at least two usable rows, found %lld (rows of zeros and rows with nan or inf are skipped)",
-            (long long)n);
+            "need at least two usable rows, found %lld (rows of zeros and rows with nan or inf are skipped)", (long long)n);
     FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; expected a number in (0, 1)",
             s->alpha);
     FAIL_IF(err, s->k > 0 && max < 1, GLOFND_E_ARGUMENT, "k is %lld; an anchor has %lld other%s, and k=1 needs %d",

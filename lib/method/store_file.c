@@ -338,8 +338,8 @@ glofnd_status gf_store_map_table(gf_error *err, const glofnd_store *s, int64_t s
     if (p == MAP_FAILED) {
         const int why = errno;
         close(fd);
-        GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO,
-                "cannot create a key table of %zu bytes next to '%.300s': %s", bytes, s->path, strerror(why));
+        GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "cannot create a key table of %zu bytes next to '%.300s': %s",
+                bytes, s->path, strerror(why));
     }
     *out = (struct gf_key_table){.slot = p, .slots = slots, .fd = fd};
     return GLOFND_OK;

@@ -95,10 +95,10 @@ class Documents(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             self.addCleanup(os.chdir, before)
-            os.mkdir("a")
+            os.mkdir("embeddings")
             for part in range(2):
                 rows = slice(30 * part, 30 * part + 30)
-                pyarrow.parquet.write_table(pyarrow.table({"key": [f"k{i}" for i in range(60)[rows]], "emb": list(x[rows])}), f"a/{part}.parquet")
+                pyarrow.parquet.write_table(pyarrow.table({"key": [f"k{i}" for i in range(60)[rows]], "emb": list(x[rows])}), f"embeddings/{part}.parquet")
             kept = self.run_block("README.md", "glofnd.discover(", {"glofnd": glofnd})["keep"]
             os.chdir(before)
         self.assertEqual(kept, [f"k{i}" for i in range(60) if i != 50])

@@ -182,7 +182,7 @@ if [ -e "$shim" ]; then
     [ "$left" = 2 ] || fail "notes.txt and plots: $left renamings failed, expected 2"
 fi
 expect 1 "is not a folder of results (no summary.json of glofnd discover)" discover x.npy --out other --force
-expect 1 "a pair needs two" discover one.npy --out z
+expect 1 "need at least two usable rows, found 1" discover one.npy --out z
 expect 1 "k is 5; an anchor has 1 other, and --k=1 needs 2" discover two.npy --k 5 --out z
 expect 1 "an empty array, 0 x 8" discover empty.npy --out z
 : > nothing

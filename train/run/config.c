@@ -94,9 +94,9 @@ static const gf_option rows[] = {
     GROUPS_TEXT(kmeans_groups, "100", "groups kmeans: numbers of groups; several with commas, used by turns"),
     INTEGER(kmeans_epochs, "10", 1, 1e6, "groups", "groups kmeans: epochs between clusterings, from update_epoch on"),
     INTEGER(kmeans_iterations, "20", 1, 10000, "groups", "groups kmeans: iterations, at most"),
-    REAL(
-        kmeans_accept, "-1", -1, 1, "groups",
-        "groups kmeans: fraction of the samples that have a group, the most confident; -1: grows with the epochs, to 1 in the last"),
+    REAL(kmeans_accept, "-1", -1, 1, "groups",
+         "groups kmeans: fraction of the samples that have a group, the most confident; -1: grows with the epochs, to 1 in the "
+         "last"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step; task views: at most 524288 on a rank, as each is seen twice"),
     LONG(micro_batch, "0", 0, 1048576, "training",
@@ -158,8 +158,7 @@ static const gf_option rows[] = {
     {FIELD(checkpoint_epochs), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->checkpoint_epochs,
      NOTE("", "output", "also keep the checkpoints of these epochs, such as 14,22")},
     INTEGER(eval_every, "0", 0, 1e6, "output", "epochs between kNN evaluations while training, by labels; 0: none"),
-    LONG(eval_samples, "10000", 10, 1e9, "output",
-         "eval_every: classify N/5 held-out images by up to N training images"),
+    LONG(eval_samples, "10000", 10, 1e9, "output", "eval_every: classify N/5 held-out images by up to N training images"),
     {FIELD(on_epoch), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->on_epoch,
      NOTE("", "output", "shell command to run after every epoch, with its figures as GLOFND_LOSS, GLOFND_KNN ...")},
 };
