@@ -169,6 +169,7 @@ typedef struct glofnd_row_split { /* rows first .. first + rows - 1 */
 typedef struct glofnd_decide_spec {
     size_t size; /* sizeof(glofnd_decide_spec) */
     glofnd_keep_rule keep;
+    int32_t reserved;
     const double *score;           /* [n] KEEP_SCORE; NaN: lowest */
     const glofnd_row_split *split; /* [splits] rows of an earlier one are kept rather than those of a later one */
     int64_t splits;                /* at most 16 */
@@ -227,6 +228,7 @@ typedef struct glofnd_discovery_files {
     int32_t replace;     /* 1: an earlier result at this place may go */
     int32_t parquet;     /* 1: tables are Parquet files; 0: of text */
     int32_t graph;       /* 1: also the listed neighbours as a sparse matrix for SciPy */
+    int32_t reserved;
     const char *const *other_names; /* of a query: names of the rows that the new ones were compared with; NULL: none */
     const char *query_source;       /* of a query: named in the summary as the new rows; NULL: "memory" */
 } glofnd_discovery_files;

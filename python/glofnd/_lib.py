@@ -98,7 +98,7 @@ STRUCTS["glofnd_discovery_arrays"] = [
 ]
 STRUCTS["glofnd_row_split"] = [("name", c_char_p), ("first", c_int64), ("rows", c_int64)]
 STRUCTS["glofnd_decide_spec"] = [
-    ("size", c_size_t), ("keep", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
+    ("size", c_size_t), ("keep", c_int32), ("reserved", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
     ("sample", c_int64), ("pred_probs", c_void_p), ("pred_classes", c_int64), ("rows", c_int64),
 ]
 STRUCTS["glofnd_decisions"] = [
@@ -113,7 +113,7 @@ STRUCTS["glofnd_decisions"] = [
 ]
 STRUCTS["glofnd_discovery_files"] = [
     ("size", c_size_t), ("source", c_char_p), ("names", c_void_p), ("classes", c_void_p), ("class_count", c_int64),
-    ("replace", c_int32), ("parquet", c_int32), ("graph", c_int32), ("other_names", c_void_p),
+    ("replace", c_int32), ("parquet", c_int32), ("graph", c_int32), ("reserved", c_int32), ("other_names", c_void_p),
     ("query_source", c_char_p),
 ]
 

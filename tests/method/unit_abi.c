@@ -1,6 +1,6 @@
-/* unit_abi.c - the binary interface of the stable tier of glofnd.h: offset and size of every field of every struct, and the value
- * of every constant, as tests/fixtures/abi-1.0.tsv has them. Lines may be added to that file, for fields at the end of a struct
- * and for new constants; none may change. Bindings can check their own declarations against the same file.
+/* unit_abi.c - the binary interface of the stable tier, glofnd.h and glofnd_discover.h: offset and size of every field of every
+ * struct, and the value of every constant, as tests/fixtures/abi-1.0.tsv has them. Lines may be added to that file, for fields at
+ * the end of a struct and for new constants; none may change. Bindings can check their own declarations against the same file.
  */
 #include "support/test.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "glofnd.h"
+#include "glofnd_discover.h"
 #include "support/source_file.h"
 
 typedef struct entry { /* a constant has no type, and its value as offset */
@@ -52,8 +53,45 @@ static const entry TABLE[] = {
     F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(f1), F(precision_per_anchor),
     F(recall_per_anchor), F(grad_bias),
 #undef F
+#define F(name) FIELD(glofnd_embedding_files, name)
+    F(size), F(path), F(paths), F(tensor), F(column), F(id), F(label),
+#undef F
+#define F(name) FIELD(glofnd_embeddings_info, name)
+    F(size), F(n), F(dim), F(files), F(columns), F(name), F(label),
+#undef F
+#define F(name) FIELD(glofnd_discover_spec, name)
+    F(size), F(n), F(dim), F(x), F(label), F(stride), F(dtype), F(device), F(alpha), F(k), F(top), F(max_pairs), F(dup),
+    F(memory), F(threads), F(duplicates), F(progress), F(user), F(files), F(negatives), F(approx), F(only_duplicates),
+    F(worker), F(parts), F(patience), F(stored), F(query), F(query_n), F(query_stride), F(query_dtype), F(reserved),
+#undef F
+#define F(name) FIELD(glofnd_discovery_arrays, name)
+    F(size), F(n), F(top), F(usable), F(rank), F(kind), F(threshold), F(above), F(mutual), F(hits), F(copies), F(neighbour),
+    F(similarity), F(component), F(group), F(pairs), F(first), F(other), F(pair_similarity), F(pair_mutual), F(duplicates),
+    F(dup_a), F(dup_b), F(dup_similarity), F(dup_exact), F(components), F(groups), F(component_rows), F(component_pairs),
+    F(component_first), F(group_rows), F(group_pairs), F(group_first), F(pairs_above), F(mutual_pairs), F(duplicate_pairs),
+    F(precision), F(recall), F(f1), F(negatives), F(negative), F(negative_similarity), F(dup),
+#undef F
+#define F(name) FIELD(glofnd_row_split, name)
+    F(name), F(first), F(rows),
+#undef F
+#define F(name) FIELD(glofnd_decide_spec, name)
+    F(size), F(keep), F(reserved), F(score), F(split), F(splits), F(outliers), F(sample), F(pred_probs), F(pred_classes),
+    F(rows),
+#undef F
+#define F(name) FIELD(glofnd_decisions, name)
+    F(size), F(n), F(keep), F(duplicates), F(bad), F(kept), F(kept_similarity), F(other_label), F(unchecked), F(outliers),
+    F(outliers_found), F(outlier_limit), F(outlier), F(outlier_nearest), F(outlier_score), F(issues), F(issue),
+    F(issue_label), F(issue_score), F(issue_probability), F(votes), F(votes_for), F(votes_own), F(splits), F(leak),
+    F(leak_exact), F(leaks), F(leak_a), F(leak_b), F(leak_similarity), F(samples), F(sample), F(sample_reach), F(limit),
+#undef F
+#define F(name) FIELD(glofnd_discovery_files, name)
+    F(size), F(source), F(names), F(classes), F(class_count), F(replace), F(parquet), F(graph), F(reserved), F(other_names),
+    F(query_source),
+#undef F
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
     CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
+    CONSTANT(DUPLICATES_DEFAULT), CONSTANT(DUPLICATES_ABOVE), CONSTANT(DUPLICATES_EXACT),
+    CONSTANT(KEEP_FIRST), CONSTANT(KEEP_CENTRAL), CONSTANT(KEEP_SCORE), CONSTANT(KEEP_LABEL),
     GLOFND_STATUS_LIST(STATUS)};
 /* clang-format on */
 enum { ENTRIES = sizeof TABLE / sizeof *TABLE };
@@ -75,6 +113,14 @@ TEST(structs_have_no_hidden_padding) {
     ENDS_WITH(glofnd_query, reserved);
     ENDS_WITH(glofnd_batch, bias);
     ENDS_WITH(glofnd_stats, grad_bias);
+    ENDS_WITH(glofnd_embedding_files, label);
+    ENDS_WITH(glofnd_embeddings_info, label);
+    ENDS_WITH(glofnd_discover_spec, reserved);
+    ENDS_WITH(glofnd_discovery_arrays, dup);
+    ENDS_WITH(glofnd_row_split, rows);
+    ENDS_WITH(glofnd_decide_spec, rows);
+    ENDS_WITH(glofnd_decisions, limit);
+    ENDS_WITH(glofnd_discovery_files, query_source);
 }
 
 static FILE *open_fixture(void) {
@@ -102,7 +148,7 @@ TEST(the_interface_is_as_recorded) {
         lines++;
     }
     fclose(f);
-    if (lines != ENTRIES) fail_msg("tests/fixtures/abi-1.0.tsv has %d lines, glofnd.h %d entries", lines, (int)ENTRIES);
+    if (lines != ENTRIES) fail_msg("tests/fixtures/abi-1.0.tsv has %d lines, the headers %d entries", lines, (int)ENTRIES);
 }
 
 /* `unit_abi --print`: the file, anew. */

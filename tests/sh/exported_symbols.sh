@@ -1,5 +1,6 @@
 # The shared library exports the functions of the headers and nothing else: those of glofnd.h and glofnd_discover.h as version
-# GLOFND_1.0, those of glofnd_experimental.h as version GLOFND_EXPERIMENTAL. Its soname carries the major version.
+# GLOFND_1.0, those of glofnd_experimental.h as version GLOFND_EXPERIMENTAL. Every function of an earlier release is still there,
+# with its arguments: tests/fixtures/functions-1.0.txt. The soname carries the major version.
 . "$2/tests/sh/common.inc"
 header=$source/include/glofnd.h
 library=$build/libglofnd.so
@@ -12,6 +13,19 @@ declared() { sed -n 's/^GLOFND_API .*[ *]\(glofnd_[a-z0-9_]*\)(.*/\1/p' | LC_ALL
 cat "$header" "$source/include/glofnd_discover.h" | declared >stable
 declared <"$source/include/glofnd_experimental.h" >experimental
 [ -s stable ] && [ -s experimental ] || fail "no prototypes found in $header"
+
+# A release adds functions to a file of its own. `sh exported_symbols.sh BUILD SOURCE --print` writes all of today.
+prototypes() {
+    cat "$header" "$source/include/glofnd_discover.h" | sed 's|/\*.*\*/||' |
+        awk '/^GLOFND_API / { text = "" ; on = 1 } on { text = text " " $0 } on && /;/ { print text; on = 0 }' |
+        sed 's/^ *GLOFND_API *//; s/  */ /g; s/ *;.*/;/' | LC_ALL=C sort
+}
+if [ "${3:-}" = --print ]; then prototypes; exit; fi
+prototypes >now
+for release in "$source"/tests/fixtures/functions-*.txt; do
+    gone=$(LC_ALL=C comm -23 "$release" now)
+    [ -z "$gone" ] || fail "released, but not in the headers any more: $gone"
+done
 
 nm -D --defined-only "$library" | awk '$2 != "A" {print $NF}' | LC_ALL=C sort -u >exported
 [ -s exported ] || fail "nm shows no exported symbols"

@@ -20,6 +20,8 @@ jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
 rm -rf "$tree" && mkdir -p "$tree/lib" "$tree/bin" "$tree/share/glofnd" "$tree/include"
 
 sh "$source/tools/release/venv.sh" "$out"
+# One script is the compiler for all processors: ccache must ask it which one it is.
+export CCACHE_COMPILERCHECK='%compiler% --version'
 export ZIG="$out/venv/bin/python" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-1577836800}" CROSS='' SYSROOT=''
 
 case $cpu in
