@@ -18,6 +18,10 @@ int64_t gf_cpu_embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
 
 int64_t gf_cpu_embed_ld16(int64_t dim) { return gf_pad(dim) / 2 + GF_PANEL / 2; }
 
+const void *gf_source_row(const gf_source *h, int64_t r) {
+    return (const char *)h->rows + (size_t)(r * h->stride) * gf_dtype_bytes(h->dtype);
+}
+
 typedef struct embed_job {
     const gf_embed *e;
     const gf_source *h;
@@ -106,21 +110,14 @@ size_t gf_cpu_scratch_bytes(int64_t tile, int threads) {
     return (SCRATCH_HEAD + 3 * sizeof(float) * (size_t)(tile * tile)) * (size_t)threads;
 }
 
-static gf_tile_scratch *scratch_of(const gf_pass *p, int thread) {
-    char *base = (char *)p->scratch + gf_cpu_scratch_bytes(p->tile, thread);
-    gf_tile_scratch *x = (gf_tile_scratch *)(void *)base;
-    x->s = (float *)(void *)(base + SCRATCH_HEAD);
-    x->score = x->s + p->tile * p->tile;
-    x->transposed = x->score + p->tile * p->tile;
-    return x;
-}
-
 size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric) {
     const int64_t m = (rows + tile - 1) / tile, n = (cols + tile - 1) / tile;
     return sizeof(float) * (size_t)(tile * tile) * (size_t)(symmetric ? m * (m + 1) / 2 : m * n);
 }
 
-void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols) {
+/* s [rows][ld]: rows of q from r0 on with the columns of k from c0 on, a multiple of GF_PANEL; of bf16 numbers where both have
+ * them. All passes and selections make similarities here: equal bits everywhere. */
+static void similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols) {
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t first = c0 / GF_PANEL, words = (k->dim + 1) / 2;
     if (q->row16 && k->col16)
@@ -131,7 +128,9 @@ void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, co
                      (size_t)k->dim * GF_PANEL, rows, cols, (int)k->dim, 0);
 }
 
-void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows, int cols) {
+/* The same of integers, rows and columns of one set of embeddings: close to those, not equal. */
+static void rounded_similarities(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows,
+                                 int cols) {
     const int64_t words = (dim + 1) / 2;
     const gf_int16_words left = {x->row + r0 * x->ld, (size_t)x->ld, 1, x->step + r0};
     const gf_int16_words right = {x->col + c0 * words, (size_t)words * GF_PANEL, GF_PANEL, x->step + c0};
@@ -161,124 +160,143 @@ static void blank_non_pairs(const gf_pass *p, gf_tile *t) {
     }
 }
 
-gf_tile gf_tile_get(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
-    const gf_pass *p = w->pairs;
-    const int64_t r0 = i * p->tile, c0 = j * p->tile, place = p->symmetric ? j * (j + 1) / 2 + i : i * w->k_blocks + j;
-    gf_tile t = {
-        .s = p->flags & (GF_KEEP_TILES | GF_REUSE_TILES) ? p->tiles + place * p->tile * p->tile : x->s,
-        .ld = (size_t)p->tile,
-        .r0 = r0,
-        .c0 = c0,
-        .rows = (int)GF_MIN(p->tile, p->q.rows - r0),
-        .cols = (int)GF_MIN(p->tile, p->k.rows - c0),
-        .prows = (int)GF_MIN(p->tile, gf_pad(p->q.rows) - r0),
-        .pcols = (int)GF_MIN(p->tile, gf_pad(p->k.rows) - c0),
-    };
-    if (p->flags & GF_REUSE_TILES) {
-        t.dirty = 1; /* no longer known; the masked kernels are right for clean tiles too */
-        return t;
-    }
-    if (w->rounded) gf_tile_rounded(t.s, t.ld, w->rounded, p->k.dim, t.r0, t.c0, t.prows, t.pcols);
-    else gf_tile_similarities(t.s, t.ld, &p->q, t.r0, &p->k, t.c0, t.prows, t.pcols);
-    if (p->flags & GF_TIE && p->score.row) {
-        gf_tile_similarities(x->score, t.ld, &p->score, t.r0, &p->k, t.c0, t.prows, t.pcols);
-        t.score = x->score;
-    }
-    blank_non_pairs(p, &t);
-    return t;
-}
-
-/* ----- the order of tiles -----
+/* ----- all tiles of a pass, in an order that needs no locks -----
  *
  * A tile adds to its row block and often to its column block too. Instead of locks or private copies, tiles are visited in
  * rounds in which no block occurs twice: a round-robin tournament for the symmetric case (every pair of M blocks meets once in
  * M-1 rounds), a Latin square for the rectangular one. Between rounds all threads wait; a block receives its sums in the order of
- * rounds, whatever thread computes them. */
+ * rounds, whatever thread computes them: same bits for any number of threads. */
 
-/* The blocks on the diagonal; then pair `task` of a round: the last block meets block `round`, the others meet across a circle. */
-static void visit_diagonal(void *arg, int64_t task, int thread) {
-    const gf_sweep *w = arg;
-    w->visit(w, task, task, scratch_of(w->pairs, thread));
-}
+typedef struct sweep sweep;
 
-static void visit_tournament(void *arg, int64_t task, int thread) {
-    const gf_sweep *w = arg;
-    const int64_t even = w->q_blocks + (w->q_blocks & 1), table = even - 1;
-    int64_t a = table, b = w->round;
-    if (task > 0) {
-        a = (w->round + task) % table;
-        b = (w->round - task + table) % table;
+struct sweep {
+    const gf_pass *pairs;
+    void (*visit)(const sweep *w, const gf_tile *t, gf_tile_scratch *x); /* what the pass does with a tile */
+    void (*prepare)(const sweep *w, int64_t i, int64_t j);               /* NULL, or before the tile is made */
+    const void *job;                                                     /* of the visitor */
+    const gf_tile_ops *ops;
+    const gf_rounded *rounded; /* NULL, or tiles are made of these integers, where q is k */
+    enum { BY_ROW, DIAGONAL, TOURNAMENT, LATIN } order;
+    int64_t q_blocks, k_blocks, round;
+};
+
+/* A task makes and visits one tile; BY_ROW all tiles of a row block, from left to right. Similarities are NaN where there is no
+ * pair. They are made in the scratch of the thread or, with GF_KEEP_TILES, in the pass's tiles, or found there
+ * (GF_REUSE_TILES). */
+static void visit(void *arg, int64_t task, int thread) {
+    const sweep *w = arg;
+    const gf_pass *p = w->pairs;
+    char *scratch = (char *)p->scratch + gf_cpu_scratch_bytes(p->tile, thread);
+    gf_tile_scratch *x = (gf_tile_scratch *)(void *)scratch;
+    x->s = (float *)(void *)(scratch + SCRATCH_HEAD);
+    x->score = x->s + p->tile * p->tile;
+    x->transposed = x->score + p->tile * p->tile;
+    int64_t i = task, j = task, tiles = 1;
+    if (w->order == BY_ROW) {
+        j = 0, tiles = w->k_blocks;
+    } else if (w->order == LATIN) {
+        if (w->q_blocks <= w->k_blocks) j = (task + w->round) % w->k_blocks;
+        else i = (task + w->round) % w->q_blocks;
+    } else if (w->order == TOURNAMENT) { /* the last block meets block `round`, the others meet across a circle */
+        const int64_t table = (w->q_blocks + (w->q_blocks & 1)) - 1;
+        const int64_t a = task > 0 ? (w->round + task) % table : table;
+        const int64_t b = task > 0 ? (w->round - task + table) % table : w->round;
+        i = GF_MIN(a, b), j = a + b - i;
+        if (j >= w->q_blocks) return; /* odd number of blocks: one pauses */
+        tiles = p->col_role ? 1 : 2;
     }
-    const int64_t i = GF_MIN(a, b), j = a + b - i;
-    if (j >= w->q_blocks) return; /* odd number of blocks: one pauses */
-    w->visit(w, i, j, scratch_of(w->pairs, thread));
-    if (!w->pairs->col_role) w->visit(w, j, i, scratch_of(w->pairs, thread));
+    for (int64_t n = 0; n < tiles; n++) {
+        const int64_t r0 = i * p->tile, c0 = j * p->tile, place = p->symmetric ? j * (j + 1) / 2 + i : i * w->k_blocks + j;
+        gf_tile t = {
+            .s = p->flags & (GF_KEEP_TILES | GF_REUSE_TILES) ? p->tiles + place * p->tile * p->tile : x->s,
+            .ld = (size_t)p->tile,
+            .r0 = r0,
+            .c0 = c0,
+            .rows = (int)GF_MIN(p->tile, p->q.rows - r0),
+            .cols = (int)GF_MIN(p->tile, p->k.rows - c0),
+            .prows = (int)GF_MIN(p->tile, gf_pad(p->q.rows) - r0),
+            .pcols = (int)GF_MIN(p->tile, gf_pad(p->k.rows) - c0),
+        };
+        if (w->prepare) w->prepare(w, i, j);
+        if (p->flags & GF_REUSE_TILES) {
+            t.dirty = 1; /* no longer known; the masked kernels are right for clean tiles too */
+        } else {
+            if (w->rounded) rounded_similarities(t.s, t.ld, w->rounded, p->k.dim, r0, c0, t.prows, t.pcols);
+            else similarities(t.s, t.ld, &p->q, r0, &p->k, c0, t.prows, t.pcols);
+            blank_non_pairs(p, &t);
+            if (p->flags & GF_TIE && p->score.row) {
+                similarities(x->score, t.ld, &p->score, r0, &p->k, c0, t.prows, t.pcols);
+                t.score = x->score;
+            }
+        }
+        w->visit(w, &t, x);
+        if (w->order == BY_ROW) {
+            j++;
+        } else { /* the other tile of the two blocks */
+            const int64_t row = i;
+            i = j, j = row;
+        }
+    }
 }
 
-static void visit_latin(void *arg, int64_t task, int thread) {
-    const gf_sweep *w = arg;
-    const int wide = w->q_blocks <= w->k_blocks;
-    const int64_t i = wide ? task : (task + w->round) % w->q_blocks, j = wide ? (task + w->round) % w->k_blocks : task;
-    w->visit(w, i, j, scratch_of(w->pairs, thread));
-}
-
-static void visit_row(void *arg, int64_t task, int thread) {
-    const gf_sweep *w = arg;
-    for (int64_t j = 0; j < w->k_blocks; j++) w->visit(w, task, j, scratch_of(w->pairs, thread));
-}
-
-void gf_sweep_run(gf_sweep *w, int columns) {
+/* Every tile; symmetric: every unordered pair of blocks. Contributions reach each row block, and each column block where `columns`
+ * is set, in an order that depends on the shape alone. */
+static void run_sweep(sweep *w, int columns) {
     const gf_pass *p = w->pairs;
     w->ops = gf_cpu_kernels_get()->tile;
     w->q_blocks = (p->q.rows + p->tile - 1) / p->tile;
     w->k_blocks = (p->k.rows + p->tile - 1) / p->tile;
-    const int64_t even = w->q_blocks + (w->q_blocks & 1), most = GF_MAX(w->q_blocks, w->k_blocks);
     if (p->symmetric) {
-        gf_parallel(p->threads, w->q_blocks, visit_diagonal, w);
-        for (w->round = 0; w->round < even - 1; w->round++) gf_parallel(p->threads, even / 2, visit_tournament, w);
+        const int64_t even = w->q_blocks + (w->q_blocks & 1);
+        w->order = DIAGONAL;
+        gf_parallel(p->threads, w->q_blocks, visit, w);
+        w->order = TOURNAMENT;
+        for (w->round = 0; w->round < even - 1; w->round++) gf_parallel(p->threads, even / 2, visit, w);
     } else if (columns) {
-        const int64_t tasks = GF_MIN(w->q_blocks, w->k_blocks);
-        for (w->round = 0; w->round < most; w->round++) gf_parallel(p->threads, tasks, visit_latin, w);
+        const int64_t rounds = GF_MAX(w->q_blocks, w->k_blocks), tasks = GF_MIN(w->q_blocks, w->k_blocks);
+        w->order = LATIN;
+        for (w->round = 0; w->round < rounds; w->round++) gf_parallel(p->threads, tasks, visit, w);
     } else {
-        gf_parallel(p->threads, w->q_blocks, visit_row, w);
+        w->order = BY_ROW;
+        gf_parallel(p->threads, w->q_blocks, visit, w);
     }
 }
 
 /* ----- count, mark: flags that are decided before the sums ----- */
 
-static void count_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void count_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
+    (void)x;
     const gf_sum_pass *p = w->job;
-    const gf_tile t = gf_tile_get(w, i, j, x);
-    for (int r = 0; r < t.rows; r++) {
-        const float *s = t.s + (size_t)r * t.ld, mid = p->row.mid[t.r0 + r];
+    for (int r = 0; r < t->rows; r++) {
+        const float *s = t->s + (size_t)r * t->ld, mid = p->row.mid[t->r0 + r];
         int32_t above = 0;
-        for (int c = 0; c < t.cols; c++) above += s[c] > mid;
-        p->row_out.above[t.r0 + r] = (t.c0 ? p->row_out.above[t.r0 + r] : 0) + above;
+        for (int c = 0; c < t->cols; c++) above += s[c] > mid;
+        p->row_out.above[t->r0 + r] = (t->c0 ? p->row_out.above[t->r0 + r] : 0) + above;
     }
 }
 
 void gf_cpu_count(const gf_sum_pass *p) {
-    gf_sweep w = {.pairs = &p->pairs, .visit = count_visit, .job = p};
-    gf_sweep_run(&w, 0); /* a row's tiles come from left to right */
+    sweep w = {.pairs = &p->pairs, .visit = count_visit, .job = p};
+    run_sweep(&w, 0); /* a row's tiles come from left to right */
 }
 
-static void mark_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void mark_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
+    (void)x;
     const gf_marking *m = w->job;
-    const gf_tile t = gf_tile_get(w, i, j, x);
-    for (int r = 0; r < t.rows; r++) {
-        const float *s = t.s + (size_t)r * t.ld, theta = m->row_theta[t.r0 + r];
-        const int32_t group = m->row_group[t.r0 + r];
-        for (int c0 = 0; c0 < t.cols; c0 += 32) {
+    for (int r = 0; r < t->rows; r++) {
+        const float *s = t->s + (size_t)r * t->ld, theta = m->row_theta[t->r0 + r];
+        const int32_t group = m->row_group[t->r0 + r];
+        for (int c0 = 0; c0 < t->cols; c0 += 32) {
             uint32_t by_row = 0, by_col = 0; /* of 32 columns */
-            for (int c = c0; c < c0 + 32 && c < t.cols; c++) {
-                const int32_t other = m->col_group[t.c0 + c];
+            for (int c = c0; c < c0 + 32 && c < t->cols; c++) {
+                const int32_t other = m->col_group[t->c0 + c];
                 if (s[c] != s[c]) continue;
-                const float col_theta = m->col_theta ? m->col_theta[t.c0 + c] : INFINITY;
+                const float col_theta = m->col_theta ? m->col_theta[t->c0 + c] : INFINITY;
                 const float least = m->mutual ? fmaxf(theta, col_theta) : theta;
                 by_row |= (uint32_t)gf_mark_pair(s[c], least, group, other) << (c - c0);
                 by_col |= (uint32_t)gf_mark_pair(s[c], m->mutual ? least : col_theta, other, group) << (c - c0);
             }
-            const int64_t at = (t.r0 + r) * m->marks_ld + (t.c0 + c0) / 32;
+            const int64_t at = (t->r0 + r) * m->marks_ld + (t->c0 + c0) / 32;
             m->marks[at] = by_row;
             if (m->marks_col) m->marks_col[at] = by_col;
         }
@@ -286,38 +304,38 @@ static void mark_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch 
 }
 
 void gf_cpu_mark(const gf_pass *p, const gf_marking *m) {
-    gf_sweep w = {.pairs = p, .visit = mark_visit, .job = m};
-    gf_sweep_run(&w, 0);
+    sweep w = {.pairs = p, .visit = mark_visit, .job = m};
+    run_sweep(&w, 0);
 }
 
 /* ----- sum, close ----- */
 
-static void sum_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void sum_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
     const gf_sum_pass *p = w->job;
     const unsigned flags = p->pairs.flags, masks = flags & (GF_MASK | GF_COUNT);
     /* The kernel for both roles does not support these flags; it also either counts and masks, or does neither. */
     const int general =
         (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS | GF_SIGMOID)) != 0 ||
         (masks != 0 && masks != (GF_MASK | GF_COUNT));
-    const int both = p->pairs.col_role && !(p->pairs.symmetric && i == j); /* a diagonal tile holds both orders of each pair */
-    const gf_tile t = gf_tile_get(w, i, j, x);
+    const int both =
+        p->pairs.col_role && !(p->pairs.symmetric && t->r0 == t->c0); /* a diagonal tile holds both orders of each pair */
     if (both && !general) {
-        w->ops->sum_both(&t, &p->row, &p->col, &p->row_out, &p->col_out, flags, p->window_cap, x);
+        w->ops->sum_both(t, &p->row, &p->col, &p->row_out, &p->col_out, flags, p->window_cap, x);
         return;
     }
-    w->ops->sum_rows(&t, &p->row, p->col.group, &p->row_out, flags, p->pairs.omega, p->window_cap);
+    w->ops->sum_rows(t, &p->row, p->col.group, &p->row_out, flags, p->pairs.omega, p->window_cap);
     if (!both) return;
-    gf_tile flipped = t; /* the column role of a tile is the row role of its transpose */
+    gf_tile flipped = *t; /* the column role of a tile is the row role of its transpose */
     flipped.s = x->transposed;
-    flipped.rows = t.cols, flipped.cols = t.rows, flipped.prows = t.pcols, flipped.pcols = t.prows;
-    flipped.r0 = t.c0, flipped.c0 = t.r0;
-    w->ops->transpose(flipped.s, t.s, t.ld, t.prows, t.pcols);
+    flipped.rows = t->cols, flipped.cols = t->rows, flipped.prows = t->pcols, flipped.pcols = t->prows;
+    flipped.r0 = t->c0, flipped.c0 = t->r0;
+    w->ops->transpose(flipped.s, t->s, t->ld, t->prows, t->pcols);
     w->ops->sum_rows(&flipped, &p->col, p->row.group, &p->col_out, flags, p->pairs.omega, p->window_cap);
 }
 
 void gf_cpu_sum(const gf_sum_pass *p) {
-    gf_sweep w = {.pairs = &p->pairs, .visit = sum_visit, .job = p};
-    gf_sweep_run(&w, p->pairs.col_role);
+    sweep w = {.pairs = &p->pairs, .visit = sum_visit, .job = p};
+    run_sweep(&w, p->pairs.col_role);
 }
 
 #define CLOSE_ROWS 64 /* per task */
@@ -349,7 +367,7 @@ void gf_cpu_close(const gf_sum_pass *p) {
 /* ----- gradient ----- */
 
 /* dQ += P K and dK += P'Q of bf16 numbers: P is rounded, with two columns in a word for the first, two rows for the second. */
-static void grad_products16(const gf_sweep *w, const gf_tile *t, float *row_grad, float *col_grad, gf_tile_scratch *x) {
+static void grad_products16(const sweep *w, const gf_tile *t, float *row_grad, float *col_grad, gf_tile_scratch *x) {
     const gf_embed *q = &w->pairs->q, *k = &w->pairs->k;
     const size_t ld = (size_t)k->ld, wide = t->ld / 2;
     const int n = (int)gf_pad(k->dim);
@@ -366,29 +384,30 @@ static void grad_products16(const gf_sweep *w, const gf_tile *t, float *row_grad
                       t->prows / 2, 1);
 }
 
-static void grad_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void grad_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
     const gf_gradient_pass *p = w->job;
     const gf_embed *q = &p->pairs.q, *k = &p->pairs.k;
-    const int on_diagonal = p->pairs.symmetric && i == j, n = (int)gf_pad(k->dim);
+    const int on_diagonal = p->pairs.symmetric && t->r0 == t->c0, n = (int)gf_pad(k->dim);
     const size_t ld = (size_t)k->ld;
-    const gf_tile t = gf_tile_get(w, i, j, x);
     /* The rows of a tile on the diagonal count every ordered pair already, and get the weights of both roles. */
     const gf_grad_out *counted = on_diagonal || !p->col_out.same ? NULL : &p->col_out;
     float *row_grad = p->row_out.grad, *col_grad = on_diagonal && p->pairs.col_role ? NULL : p->col_out.grad;
-    w->ops->weights(&t, &p->row, &p->col, &p->row_out, counted, p->pairs.col_role, p->pairs.flags, p->pairs.omega);
+    w->ops->weights(t, &p->row, &p->col, &p->row_out, counted, p->pairs.col_role, p->pairs.flags, p->pairs.omega);
     if (k->pair && q->pair) {
-        grad_products16(w, &t, row_grad, col_grad, x);
+        grad_products16(w, t, row_grad, col_grad, x);
         return;
     }
     if (row_grad)
-        w->ops->product(row_grad + t.r0 * k->ld, ld, t.s, t.ld, 1, k->row + t.c0 * k->ld, ld, GF_PANEL, t.prows, n, t.pcols, 1);
+        w->ops->product(row_grad + t->r0 * k->ld, ld, t->s, t->ld, 1, k->row + t->c0 * k->ld, ld, GF_PANEL, t->prows, n, t->pcols,
+                        1);
     if (col_grad)
-        w->ops->product(col_grad + t.c0 * k->ld, ld, t.s, 1, t.ld, q->row + t.r0 * q->ld, ld, GF_PANEL, t.pcols, n, t.prows, 1);
+        w->ops->product(col_grad + t->c0 * k->ld, ld, t->s, 1, t->ld, q->row + t->r0 * q->ld, ld, GF_PANEL, t->pcols, n, t->prows,
+                        1);
 }
 
 void gf_cpu_gradient(const gf_gradient_pass *p) {
-    gf_sweep w = {.pairs = &p->pairs, .visit = grad_visit, .job = p};
-    gf_sweep_run(&w, p->col_out.grad != NULL);
+    sweep w = {.pairs = &p->pairs, .visit = grad_visit, .job = p};
+    run_sweep(&w, p->col_out.grad != NULL);
 }
 
 /* ----- mask, for inspection ----- */
@@ -399,16 +418,16 @@ typedef struct mask_job {
     int64_t keep_ld;
 } mask_job;
 
-static void mask_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void mask_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
+    (void)x;
     const mask_job *m = w->job;
-    const gf_tile t = gf_tile_get(w, i, j, x);
-    w->ops->keep(&t, &m->pass->row, &m->pass->col, w->pairs->flags, m->keep + t.r0 * m->keep_ld + t.c0, (size_t)m->keep_ld);
+    w->ops->keep(t, &m->pass->row, &m->pass->col, w->pairs->flags, m->keep + t->r0 * m->keep_ld + t->c0, (size_t)m->keep_ld);
 }
 
 void gf_cpu_mask(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld) {
     const mask_job m = {p, keep, keep_ld};
-    gf_sweep w = {.pairs = &p->pairs, .visit = mask_visit, .job = &m};
-    gf_sweep_run(&w, 0);
+    sweep w = {.pairs = &p->pairs, .visit = mask_visit, .job = &m};
+    run_sweep(&w, 0);
 }
 
 /* ----- select ----- */
@@ -431,8 +450,6 @@ static int64_t place_of(const gf_select *p, int64_t r, double *fraction) {
     if (p->unpaired && p->unpaired[r] > 0) gf_quantile_place(p->negatives - p->unpaired[r], 1, p->alpha, &best, fraction);
     return best;
 }
-
-static int64_t columns_of(const gf_select *p) { return p->k->rows + (p->more ? p->more->rows : 0); }
 
 /* Candidates of a row, before they are cut to the best. */
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
@@ -562,15 +579,16 @@ static void set_limits(void *arg, int64_t task, int thread) {
     const gf_select *p = w->select;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int panels = (int)(sampled_columns(p->k->rows) / GF_PANEL + 0.5);
-    const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)columns_of(p)));
+    const int64_t columns = p->k->rows + (p->more ? p->more->rows : 0);
+    const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)columns));
     const size_t ld = SAMPLE_MAX * GF_PANEL;
     const int64_t r0 = task * GF_PANEL;
     float *s = select_scratch_of(p, thread);
     for (int n = 0; n < panels; n++) {
         /* First column of panel n of the sample: they lie at equal distances. */
         const int64_t c0 = n * (gf_pad(p->k->rows) / GF_PANEL) / panels * GF_PANEL;
-        if (w->rounded) gf_tile_rounded(s + n * GF_PANEL, ld, &p->rounded, p->k->dim, r0, c0, GF_PANEL, GF_PANEL);
-        else gf_tile_similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
+        if (w->rounded) rounded_similarities(s + n * GF_PANEL, ld, &p->rounded, p->k->dim, r0, c0, GF_PANEL, GF_PANEL);
+        else similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
         for (int64_t r = 0; r < GF_PANEL; r++) {
             /* Where there is no pair in the similarities of row r with the panel from column c0. */
             float *row = s + (size_t)r * ld + n * GF_PANEL;
@@ -626,16 +644,20 @@ static void prefetch_lists(const gf_lists *x, int64_t r0, int64_t rows) {
     }
 }
 
-static void collect_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+static void prepare_lists(const sweep *w, int64_t i, int64_t j) {
+    const gf_select *p = ((const list_job *)w->job)->select;
+    prefetch_lists(&p->lists, i * p->tile, GF_MIN(p->tile, p->q->rows - i * p->tile));
+    if (p->symmetric && i != j) prefetch_lists(&p->lists, j * p->tile, GF_MIN(p->tile, p->q->rows - j * p->tile));
+}
+
+static void collect_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
     const list_job *lists = w->job;
     const gf_select *p = lists->select;
-    const int both = p->symmetric && i != j; /* a diagonal tile holds both orders of each pair */
-    prefetch_lists(&p->lists, i * p->tile, GF_MIN(p->tile, p->q->rows - i * p->tile));
-    if (both) prefetch_lists(&p->lists, j * p->tile, GF_MIN(p->tile, p->q->rows - j * p->tile));
-    const gf_tile t = gf_tile_get(w, i, j, x);
-    make_room(lists, t.r0, t.rows, t.cols);
-    if (both) make_room(lists, t.c0, t.cols, t.rows);
-    w->ops->collect(&t, &p->lists, both ? &p->lists : NULL);
+    const int both = p->symmetric && t->r0 != t->c0; /* a diagonal tile holds both orders of each pair */
+    (void)x;
+    make_room(lists, t->r0, t->rows, t->cols);
+    if (both) make_room(lists, t->c0, t->cols, t->rows);
+    w->ops->collect(t, &p->lists, both ? &p->lists : NULL);
 }
 
 /* results */
@@ -682,72 +704,71 @@ typedef struct candidates {
     float limit; /* values up to this cannot be among the best */
 } candidates;
 
-/* Chunks of the further columns come after those of k. */
-static int64_t chunks_of(const gf_embed *k) { return k ? (k->rows + CHUNK - 1) / CHUNK : 0; }
-
-/* Similarities of rows [r0, r0+ROWS) and chunk `index` of their columns, NaN where there is no pair; returns the padded columns. */
-static int chunk(const gf_select *p, int64_t r0, int64_t index, float *s) {
-    const int further = index >= chunks_of(p->k);
-    const gf_embed *q = p->q, *k = further ? p->more : p->k;
-    const int64_t c0 = (index - (further ? chunks_of(p->k) : 0)) * CHUNK;
-    const int32_t *col_key = further ? p->more_key : p->col_key;
-    const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
-    gf_tile_similarities(s, CHUNK, q, r0, k, c0, ROWS, pcols);
-    for (int64_t r = 0; r < GF_MIN(ROWS, q->rows - r0); r++) {
-        float *row = s + r * CHUNK;
-        for (int c = cols; c < pcols; c++) row[c] = NAN;
-        if (p->row_id)
-            for (int c = 0; c < cols; c++)
-                if (p->col_id[c0 + c] == p->row_id[r0 + r]) row[c] = NAN;
-        if (p->row_key && p->row_key[r0 + r] >= 0) blank_key(row, p->row_key[r0 + r], col_key + c0, cols);
-        if (p->shift < 0 || further) continue;
-        const int64_t sample = (p->q0 + r0 + r) >> p->shift;
-        for (int64_t v = 0; v < INT64_C(1) << p->shift; v++) {
-            const int64_t c = (sample << p->shift) + v - c0;
-            if (c >= 0 && c < cols) row[c] = NAN;
-        }
-    }
-    return pcols;
-}
-
+/* ROWS rows, chunk by chunk of their columns; the further columns come last. For ties the chunks are made a second time. */
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), room = capacity(p->best);
-    const int64_t chunks = chunks_of(p->k) + chunks_of(p->more);
+    const int64_t near = (p->k->rows + CHUNK - 1) / CHUNK, far = p->more ? (p->more->rows + CHUNK - 1) / CHUNK : 0;
     float *s = select_scratch_of(p, thread);
     candidates x[ROWS];
-    int64_t missing[ROWS];
-    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
-    for (int64_t i = 0; i < chunks; i++) {
-        const int pcols = chunk(p, r0, i, s);
-        for (candidates *y = x; y < x + rows; y++) {
-            y->count += ops->above(s + (y - x) * CHUNK, pcols, y->limit, y->value + y->count);
-            if (y->count <= room - CHUNK) continue;
-            y->limit = gf_kth_largest(y->value, y->count, p->best);
-            y->count = p->best;
-        }
-    }
+    double fraction[ROWS];
+    int64_t best[ROWS], missing[ROWS];
     for (int64_t r = 0; r < rows; r++) {
-        double fraction;
-        int64_t best = place_of(p, r0 + r, &fraction);
-        if (p->row_id) { /* of the columns that have another id */
-            int64_t n = p->k->rows;
-            for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r0 + r];
-            best = GF_MAX(1, p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n));
-        }
-        best = GF_MIN(best, x[r].count);
-        const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, fraction);
-        p->value[r0 + r] = value;
-        missing[r] = best;
-        for (int64_t i = 0; i < best; i++) missing[r] -= x[r].value[i] > value;
+        x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
+        best[r] = place_of(p, r0 + r, &fraction[r]);
+        if (p->smallest) p->value[r0 + r] = INFINITY, p->equals[r0 + r] = 0;
     }
-    /* Second pass over the rows: of the values equal to the best-th, the smaller columns are in. */
-    for (int64_t i = 0; p->tie && i < chunks; i++) {
-        const int pcols = chunk(p, r0, i, s);
-        for (int64_t r = 0; r < rows; r++)
-            for (int c = 0; c < pcols && missing[r] > 0; c++)
-                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(i * CHUNK + c);
+    for (int64_t n = 0; n < (p->tie ? 2 : 1) * (near + far); n++) {
+        /* The similarities of this chunk, NaN where there is no pair. */
+        const int64_t i = n % (near + far);
+        const int further = i >= near, again = n >= near + far;
+        const gf_embed *k = further ? p->more : p->k;
+        const int64_t c0 = (further ? i - near : i) * CHUNK;
+        const int32_t *col_key = further ? p->more_key : p->col_key;
+        const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
+        similarities(s, CHUNK, p->q, r0, k, c0, ROWS, pcols);
+        for (int64_t r = 0; r < rows; r++) {
+            float *row = s + r * CHUNK;
+            for (int c = cols; c < pcols; c++) row[c] = NAN;
+            for (int c = 0; p->row_id && c < cols; c++)
+                if (p->col_id[c0 + c] == p->row_id[r0 + r]) row[c] = NAN;
+            if (p->row_key && p->row_key[r0 + r] >= 0) blank_key(row, p->row_key[r0 + r], col_key + c0, cols);
+            if (p->shift < 0 || further) continue;
+            const int64_t first = ((p->q0 + r0 + r) >> p->shift << p->shift) - c0;
+            for (int64_t c = GF_MAX(first, 0); c < GF_MIN(first + (INT64_C(1) << p->shift), cols); c++) row[c] = NAN;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            const float *row = s + r * CHUNK;
+            float *value = &p->value[r0 + r];
+            if (p->smallest) {
+                for (int c = 0; c < pcols; c++) {
+                    if (row[c] < *value) *value = row[c], p->equals[r0 + r] = 0;
+                    p->equals[r0 + r] += row[c] == *value;
+                }
+            } else if (again) { /* of the values equal to the best-th, the smaller columns are in */
+                for (int c = 0; c < pcols && missing[r] > 0; c++)
+                    if (row[c] == *value && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(i * CHUNK + c);
+            } else {
+                x[r].count += ops->above(row, pcols, x[r].limit, x[r].value + x[r].count);
+                if (x[r].count <= room - CHUNK) continue;
+                x[r].limit = gf_kth_largest(x[r].value, x[r].count, p->best);
+                x[r].count = p->best;
+            }
+        }
+        if (p->smallest || n != near + far - 1) continue;
+        for (int64_t r = 0; r < rows; r++) { /* all columns are seen */
+            if (p->row_id) {                 /* of the columns that have another id */
+                int64_t others = p->k->rows;
+                for (int64_t c = 0; c < p->k->rows; c++) others -= p->col_id[c] == p->row_id[r0 + r];
+                best[r] = GF_MAX(1, p->round_up ? gf_top_count(others, p->alpha) : llround(p->alpha * (double)others));
+            }
+            best[r] = GF_MIN(best[r], x[r].count);
+            const float value = best[r] < 1 ? NAN : gf_between(x[r].value, x[r].count, best[r], fraction[r]);
+            p->value[r0 + r] = value;
+            missing[r] = best[r];
+            for (int64_t c = 0; c < best[r]; c++) missing[r] -= x[r].value[c] > value;
+        }
     }
 }
 
@@ -759,22 +780,6 @@ static void select_rest(void *arg, int64_t task, int thread) {
             select_rows(arg, task, thread);
             return;
         }
-}
-
-static void smallest_rows(void *arg, int64_t task, int thread) {
-    const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), chunks = chunks_of(p->k) + chunks_of(p->more);
-    float *s = select_scratch_of(p, thread);
-    for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->equals[r] = 0;
-    for (int64_t i = 0; i < chunks; i++) {
-        const int pcols = chunk(p, r0, i, s);
-        for (int64_t r = 0; r < rows; r++)
-            for (int c = 0; c < pcols; c++) {
-                const float v = s[r * CHUNK + c];
-                if (v < p->value[r0 + r]) p->value[r0 + r] = v, p->equals[r0 + r] = 0;
-                p->equals[r0 + r] += v == p->value[r0 + r];
-            }
-    }
 }
 
 void gf_cpu_select(const gf_select *p) {
@@ -806,8 +811,8 @@ void gf_cpu_select(const gf_select *p) {
         }
         memset(p->lists.count, 0, sizeof *p->lists.count * (size_t)p->q->rows);
         gf_parallel(p->threads, tasks, set_limits, &job);
-        gf_sweep w = {.pairs = &pairs, .visit = collect_visit, .job = &job, .rounded = job.rounded};
-        gf_sweep_run(&w, p->symmetric);
+        sweep w = {.pairs = &pairs, .visit = collect_visit, .prepare = prepare_lists, .job = &job, .rounded = job.rounded};
+        run_sweep(&w, p->symmetric);
         if (p->more) {
             const gf_pass further = {.q = *p->q,
                                      .k = *p->more,
@@ -820,10 +825,10 @@ void gf_cpu_select(const gf_select *p) {
             gf_select rest = *p;
             rest.symmetric = 0;
             const list_job rows = {.select = &rest};
-            gf_sweep again = {.pairs = &further, .visit = collect_visit, .job = &rows};
-            gf_sweep_run(&again, 0);
+            sweep again = {.pairs = &further, .visit = collect_visit, .prepare = prepare_lists, .job = &rows};
+            run_sweep(&again, 0);
         }
         gf_parallel(p->threads, tasks, settle, &job);
     }
-    gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : lists ? select_rest : select_rows, (void *)(uintptr_t)p);
+    gf_parallel(p->threads, tasks, lists ? select_rest : select_rows, (void *)(uintptr_t)p);
 }

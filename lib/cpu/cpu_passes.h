@@ -8,6 +8,8 @@
 
 int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);
+/* Row r of the caller. */
+const void *gf_source_row(const gf_source *h, int64_t r);
 void gf_cpu_pack(const gf_embed *e, int threads);
 void gf_cpu_select(const gf_select *p);
 void gf_cpu_count(const gf_sum_pass *p);
@@ -30,28 +32,3 @@ size_t gf_cpu_select_bytes(int64_t best, int threads);
 int64_t gf_cpu_lists_capacity(int64_t cols, double alpha, int64_t best, int64_t tile);
 /* 1: this CPU multiplies integers faster, and selections of so many columns gain by gf_select.rounded. */
 int gf_cpu_rounding_pays(int64_t cols, int64_t dim);
-
-/* ----- inside: making tiles, and visiting all of them in an order that needs no locks ----- */
-
-typedef struct gf_sweep gf_sweep;
-
-struct gf_sweep {
-    const gf_pass *pairs;
-    void (*visit)(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x); /* tile of row block i and column block j */
-    const void *job;                                                            /* of the visitor */
-    const gf_tile_ops *ops;
-    const gf_rounded *rounded; /* NULL, or tiles are made of these integers, where q is k */
-    int64_t q_blocks, k_blocks, round;
-};
-
-/* Visits every tile (symmetric: every unordered pair of blocks). Contributions reach each row block, and each column block where
- * `columns` is set, in an order that depends on the shape alone: same bits for any number of threads. */
-void gf_sweep_run(gf_sweep *w, int columns);
-/* Similarities of row block i and column block j, NaN where there is no pair: made in x or, with GF_KEEP_TILES, in the pass's
- * tiles, or found there (GF_REUSE_TILES). */
-gf_tile gf_tile_get(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x);
-/* s [rows][ld]: rows of q from r0 on with the columns of k from c0 on, a multiple of GF_PANEL; of bf16 numbers where both have
- * them. All passes and selections make similarities here: equal bits everywhere. */
-void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols);
-/* The same of integers, rows and columns of one set of embeddings: close to those, not equal. */
-void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows, int cols);

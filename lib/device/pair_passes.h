@@ -32,10 +32,6 @@ typedef struct gf_source {
     glofnd_dtype dtype;
 } gf_source;
 
-static inline const void *gf_source_row(const gf_source *h, int64_t r) {
-    return (const char *)h->rows + (size_t)(r * h->stride) * gf_dtype_bytes(h->dtype);
-}
-
 /* Unit embeddings, twice: row-major for the left side of a product, packed in panels for the right side. Padding is zero. */
 typedef struct gf_embed {
     int64_t rows;

@@ -183,7 +183,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     TAKE(&at, ws->theta_sum, s->mutual ? s->all : 0);
     TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
     TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
-    TAKE(&at, ws->copy, s->keyed ? s->rows : 0), TAKE(&at, ws->next_copy, s->keyed ? s->rows : 0);
+    TAKE(&at, ws->copy, s->rows), TAKE(&at, ws->next_copy, s->rows);
     TAKE(&at, ws->last_copy, s->keyed ? s->cols : 0);
     TAKE(&at, ws->row_log_u, s->keyed ? s->own : 0), TAKE(&at, ws->row_grad_tau, s->keyed ? s->own : 0);
     TAKE(&at, ws->key_row, s->rows);

@@ -52,7 +52,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(
-        err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
+        err, c->o.similarity == GLOFND_SIMILARITY_BANK, GLOFND_E_UNSUPPORTED,
         "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
@@ -88,7 +88,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     x->place = sims->id;
     if (s->spec.keyed) {
         glofnd_store *found_in = (glofnd_store *)(uintptr_t)s; /* nothing is inserted */
-        TRY(gf_store_check_keys(err, "sims.id", sims->id, sims->rows, x->scratch));
+        TRY(gf_store_check_distinct(err, "sims.id", sims->id, sims->rows, x->scratch));
         TRY(gf_store_rows(err, found_in, sims->id, sims->rows, 0, x->scratch));
         x->place = x->scratch;
     } else {

@@ -109,8 +109,6 @@ static const gf_option rows[] = {
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
-int gf_options_mark(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK; }
-
 /* Ranges first, then the combinations that do not work. */
 glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");

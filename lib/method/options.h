@@ -4,9 +4,6 @@
 #include "method/formulas/settings.h"
 #include "util/status.h"
 
-/* 1: thresholds are compared with similarities of averages, so flags are bits that are made before the passes. */
-int gf_options_mark(const glofnd_options *o);
-
 /* The table of glofnd_options, for programs whose configuration contains them. */
 const struct gf_option_table *gf_method_options(void);
 

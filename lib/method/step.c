@@ -1,4 +1,4 @@
-/* step.c - one training step: Algorithm 1 of the paper, from top to bottom. Start reading the method here.
+/* step.c - one training step: Algorithm 1 of the paper, from top to bottom. Start reading the method here, with glofnd_step().
  *
  *     check              arguments; nothing has changed if it fails
  *     gf_step_begin      unit embeddings, of candidates too; the plan: what the options mean for this batch in this epoch
@@ -11,10 +11,10 @@
  *     row_losses         u, the loss of every row, the weight of its pairs in the gradient (formulas/loss.h)
  *     commit             state to the store; nothing in it has changed before
  *     pair_gradients     a second pass over all pairs turns the weights into gradients
- * Several ranks call glofnd_step_rows, gather the links, and call glofnd_step_grad: the same functions. averages.c has what
- * similarity BANK and neighbours add. On a device the plan and the formulas are the same, and it does all between the checks and
- * the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of device/pair_passes.h. Functions come in
- * this order, and the calls stand between `begin` and what they call.
+ * The functions come in this order. Several ranks call glofnd_step_rows, gather the links, and call glofnd_step_grad: the same
+ * functions. averages.c has what similarity BANK and neighbours add. On a device the plan and the formulas are the same, and it
+ * does all between the checks and the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of
+ * device/pair_passes.h.
  *
  * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
  * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
@@ -42,21 +42,80 @@ static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
                                     .gradient = gf_cpu_gradient,
                                     .mask = gf_cpu_mask};
 
+/* A call: the arguments as the caller gave them; those it does not have are NULL. */
+typedef struct arguments {
+    const glofnd_batch *batch;
+    const glofnd_own_rows *own;
+    const glofnd_store *store;
+    const void *links, *grad_a, *grad_b;
+    const glofnd_stats *stats;
+} arguments;
+
+/* What a call needs besides the batch. */
+enum { NEEDS_STORE = 1, NEEDS_LINKS = 2, NEEDS_GRADIENTS = 4 };
+
+/* The first half of a step, the second one, or both. */
+enum { ROWS = 1, GRADIENTS = 2 };
+
+static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *given, gf_step_batch *known);
 static glofnd_status open_state(gf_step *step, glofnd_store *store);
 static glofnd_status open_thresholds(gf_step *step);
 static glofnd_status mark_pairs(gf_step *step);
 static void sum_kept(gf_step *step);
-static glofnd_status update_lambda(gf_step *step);
+static glofnd_status update_lambda(gf_step *step, int *again);
 static glofnd_status move_pooled(gf_step *step);
 static void rescue_rows(gf_step *step);
 static glofnd_status row_losses(gf_step *step, gf_link *links);
 static void commit(gf_step *step);
-static void read_links(gf_step *step, const gf_link *links);
-static gf_pass own_pairs(const gf_step *step, int i);
-static gf_gradient_pass own_gradients(const gf_step *step, int i, gf_pass pairs);
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b);
 static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx);
 static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats);
+static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_batch *q, glofnd_store *s, gf_link *links,
+                                    void *grad_a, void *grad_b, glofnd_stats *stats);
+
+/* ----- the step ----- */
+
+/* From the embeddings to the links of all own rows, the new state, and the statistics in the context. */
+static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
+    const gf_plan *p = &step->plan;
+    int again = 0;
+    TRY(open_state(step, store));
+    if (p->bank) gf_averages_make(step);
+    if (p->neighbours) TRY(gf_neighbours_find(step));
+    TRY(open_thresholds(step));
+    if (p->marked) TRY(mark_pairs(step));
+    sum_kept(step);
+    if (p->learned && p->updating && !p->marked) TRY(p->pooled ? move_pooled(step) : update_lambda(step, &again));
+    if (again) step->repeats++, sum_kept(step);
+    rescue_rows(step);
+    TRY(row_losses(step, links));
+    if (!(p->want & GLOFND_WANT_NO_UPDATE)) commit(step);
+    step->ctx->has_rows = 1;
+    return GLOFND_OK;
+}
+
+/* A step that fails leaves no new keys in the store. */
+static glofnd_status undo(gf_step *step, glofnd_status status) {
+    if (step->store && step->store->spec.keyed) gf_store_forget_keys(step->store, step->keys);
+    return status;
+}
+
+glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
+                          glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .store = store, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_STORE | NEEDS_GRADIENTS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, ROWS | GRADIENTS, &known, store, NULL, grad_a, grad_b, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    step.reuse = 1;
+    const glofnd_status status = first_half(&step, store, step.ws->links);
+    if (status != GLOFND_OK) return undo(&step, status);
+    pair_gradients(&step, step.ws->links, grad_a, grad_b);
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
+    return GLOFND_OK;
+}
 
 /* ----- check ----- */
 
@@ -144,36 +203,31 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
     return GLOFND_OK;
 }
 
-static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, const gf_step_batch *q) {
-    static const char *const names[2] = {"negatives_a", "negatives_b"}, *const grads[2] = {"grad_negatives_a",
-                                                                                           "grad_negatives_b"};
-    int given = 0;
-    for (int i = 0; i < 2; i++) {
-        const gf_candidates *x = &q->candidates[i];
-        FAIL_IF(err, x->n < 0 || x->n > BATCH_MAX, GLOFND_E_ARGUMENT, "batch.%s_n is %lld; it must be in 0 .. %lld", names[i],
-                (long long)x->n, (long long)BATCH_MAX);
-        FAIL_IF(err, (x->n > 0) != (x->rows != NULL), GLOFND_E_ARGUMENT, "batch.%s is %s, but batch.%s_n is %lld", names[i],
-                x->rows ? "given" : "NULL", names[i], (long long)x->n);
-        FAIL_IF(err, !x->rows && (x->id || x->grad), GLOFND_E_ARGUMENT, "batch.%s is NULL, but its %s given", names[i],
-                x->id ? "ids are" : "gradient is");
-        if (!x->rows) continue;
-        TRY(gf_rows_check(err, names[i], x->rows, q->dtype, x->stride, q->dim));
-        FAIL_IF(err, (uintptr_t)x->grad % gf_dtype_bytes(q->grad_dtype) != 0, GLOFND_E_ARGUMENT,
-                "batch.%s is not aligned to its numbers of %zu bytes", grads[i], gf_dtype_bytes(q->grad_dtype));
-        given = 1;
-    }
-    FAIL_IF(err, q->candidates[1].n > 0 && gf_sides(o) == 1, GLOFND_E_ARGUMENT,
+/* Candidates of side i, of which something is given. */
+static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, const gf_step_batch *q, int i) {
+    const gf_candidates *x = &q->candidates[i];
+    const char side = "ab"[i];
+    FAIL_IF(err, x->n < 0 || x->n > BATCH_MAX, GLOFND_E_ARGUMENT, "batch.negatives_%c_n is %lld; it must be in 0 .. %lld", side,
+            (long long)x->n, (long long)BATCH_MAX);
+    FAIL_IF(err, (x->n > 0) != (x->rows != NULL), GLOFND_E_ARGUMENT, "batch.negatives_%c is %s, but batch.negatives_%c_n is %lld",
+            side, x->rows ? "given" : "NULL", side, (long long)x->n);
+    FAIL_IF(err, !x->rows, GLOFND_E_ARGUMENT, "batch.negatives_%c is NULL, but its %s given", side,
+            x->id ? "ids are" : "gradient is");
+    TRY(gf_rows_check(err, i == 0 ? "negatives_a" : "negatives_b", x->rows, q->dtype, x->stride, q->dim));
+    FAIL_IF(err, (uintptr_t)x->grad % gf_dtype_bytes(q->grad_dtype) != 0, GLOFND_E_ARGUMENT,
+            "batch.grad_negatives_%c is not aligned to its numbers of %zu bytes", side, gf_dtype_bytes(q->grad_dtype));
+    FAIL_IF(err, i == 1 && gf_sides(o) == 1, GLOFND_E_ARGUMENT,
             "batch.negatives_b is given; with pairing views all candidates are negatives_a");
     FAIL_IF(
-        err, q->candidates[0].n > 0 && gf_anchored(o) < gf_sides(o), GLOFND_E_ARGUMENT,
+        err, i == 0 && gf_anchored(o) < gf_sides(o), GLOFND_E_ARGUMENT,
         "batch.negatives_a is given; with directions forward the rows of b are no anchors, and all candidates are negatives_b");
     const int fnc_scores = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL   ? "compat official"
-                       : gf_options_mark(o)                  ? "similarity bank"
-                       : fnc_scores                          ? "fnc_rule topk and threshold"
-                       : o->detector == GLOFND_DETECT_MUTUAL ? "detector mutual: they have no threshold of their own"
-                                                             : NULL;
-    FAIL_IF(err, given && with, GLOFND_E_UNSUPPORTED, "candidates (batch.negatives_a, negatives_b) do not go with %s", with);
+    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL       ? "compat official"
+                       : o->similarity == GLOFND_SIMILARITY_BANK ? "similarity bank"
+                       : fnc_scores                              ? "fnc_rule topk and threshold"
+                       : o->detector == GLOFND_DETECT_MUTUAL     ? "detector mutual: they have no threshold of their own"
+                                                                 : NULL;
+    FAIL_IF(err, with, GLOFND_E_UNSUPPORTED, "candidates (batch.negatives_a, negatives_b) do not go with %s", with);
     return GLOFND_OK;
 }
 
@@ -181,17 +235,6 @@ static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, co
 static gf_store_spec lent_spec(const glofnd_ctx *c) {
     return (gf_store_spec){.n = c->state_n, .modalities = gf_sides(&c->o), .temperatures = gf_loss_individual(&c->o)};
 }
-
-/* What a call takes besides the batch. */
-enum { NEEDS_STORE = 1, NEEDS_LINKS = 2, NEEDS_GRADIENTS = 4 };
-
-typedef struct arguments { /* of a call, as the caller gave them; those it does not have are NULL */
-    const glofnd_batch *batch;
-    const glofnd_own_rows *own;
-    const glofnd_store *store;
-    const void *links, *grad_a, *grad_b;
-    const glofnd_stats *stats;
-} arguments;
 
 /* Everything that a call refuses without looking at embeddings or ids. *known: the batch; on the CPU the temperature of
  * glofnd_ctx_tau() is read now. */
@@ -223,7 +266,10 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     TRY(gf_rows_check(err, "batch.b", q->b, q->dtype, q->b_stride, q->dim));
     TRY(gf_rows_check(err, "extra.support_a", q->support_a, q->dtype, q->dim, q->dim));
     TRY(gf_rows_check(err, "extra.support_b", q->support_b, q->dtype, q->dim, q->dim));
-    TRY(check_candidates(err, o, q));
+    for (int i = 0; i < 2; i++) {
+        const gf_candidates *x = &q->candidates[i];
+        if (x->n != 0 || x->rows || x->id || x->grad) TRY(check_candidates(err, o, q, i));
+    }
     FAIL_IF(err, ctx->device && (q->candidates[0].id || q->candidates[1].id), GLOFND_E_UNSUPPORTED,
             "ids of candidates (batch.negatives_a_id, negatives_b_id) do not go with device cuda yet");
     FAIL_IF(err, ctx->device && o->repeats, GLOFND_E_UNSUPPORTED, "repeats does not go with device cuda yet");
@@ -337,8 +383,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.copies = p.bank ? p.per_sample : 1;
     p.marked = (p.bank && p.thresholds) || p.mutual;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
-    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
     p.o.learner = gf_learner_rule(o);
+    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
     p.pooled = p.learned && p.learner.shrinks;
     /* what the passes have to do for it */
     if (p.thresholds || p.groups) p.flags |= GF_COUNT;
@@ -348,7 +394,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     if (p.topk) p.flags |= GF_TIE;
     if (p.masking && o->action == GLOFND_ACTION_ATTRACT) p.flags |= GF_ATTRACT;
     if (p.masking && o->action != GLOFND_ACTION_DROP && p.o.omega > 0.0) p.flags |= GF_WEIGHT;
-    if (gf_loss_needs_mean(o)) p.flags |= GF_MOMENT;
+    /* The mean of S under the weights of the pairs: for the gradient of a temperature, and the authors' surrogate loss. */
+    if (o->loss == GLOFND_LOSS_SIMCLR ? p.sides == 2 : o->loss != GLOFND_LOSS_SOGCLR || p.official) p.flags |= GF_MOMENT;
     /* exp(1/tau) and its inverse must fit a float, squared. */
     if (gf_loss_individual(o) || p.tau <= 0.025) p.flags |= GF_SHIFT;
     if (sigmoid) p.flags = (p.flags & ~(unsigned)GF_SHIFT) | GF_SIGMOID;
@@ -406,7 +453,6 @@ static glofnd_status embed_candidates(gf_step *step, int i) {
     const gf_candidates *x = &q->candidates[i];
     const gf_embed *e = &step->ws->side[i].extra;
     const gf_source h = {x->rows, x->stride, q->dtype};
-    if (x->n == 0) return GLOFND_OK;
     const int64_t r =
         step->ops->embed(e, &h, x->n, 0, 1, step->plan.o.normalize, step->ws->side[i].extra_norm, step->ctx->threads);
     FAIL_IF(&step->ctx->err, r >= 0, GLOFND_E_NUMERIC,
@@ -417,7 +463,32 @@ static glofnd_status embed_candidates(gf_step *step, int i) {
     return GLOFND_OK;
 }
 
-/* ----- keys: which rows and candidates are of one anchor ----- */
+/* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
+static glofnd_status embed_support(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    const int last = step->plan.sides - 1;
+    const int64_t copies = step->ws->shape.support, all = step->plan.all;
+    const size_t bytes = (size_t)(q->cols * q->dim) * gf_dtype_bytes(q->dtype);
+    const char *rows[2] = {q->support_a, last ? q->support_b : q->support_a};
+    gf_side *side = step->ws->side;
+    for (int64_t n = 0; n < copies; n++) {
+        gf_embed a = side[0].support, b = side[last].support;
+        a.rows = b.rows = all;
+        a.row += n * all * a.ld, b.row += n * all * b.ld;
+        TRY(embed_rows(step, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, NULL));
+        TRY(embed_rows(step, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, NULL));
+    }
+    for (int i = 0; i <= last && copies > 1; i++) {
+        const gf_embed *e = &side[i].support;
+        const int64_t numbers = all * e->ld;
+        for (int64_t x = 0; x < numbers; x++) {
+            double sum = 0.0;
+            for (int64_t n = 0; n < copies; n++) sum += (double)e->row[n * numbers + x];
+            e->row[x] = (float)(sum / (double)copies);
+        }
+    }
+    return GLOFND_OK;
+}
 
 /* Place of an id in the table of keys: where it is, or would be. Open addressing at half load. */
 static int64_t key_place(const gf_step *step, int64_t id) {
@@ -436,7 +507,6 @@ static glofnd_status make_keys(gf_step *step) {
     const gf_plan *p = &step->plan;
     gf_workspace *ws = step->ws;
     const size_t cols = (size_t)q->cols;
-    if (!p->keyed) return GLOFND_OK;
     memset(ws->key_table, 0, sizeof *ws->key_table * 2 * cols);
     memset(ws->key_count, 0, sizeof *ws->key_count * 3 * cols);
     for (int64_t r = 0; r < p->all; r++) ws->key[r] = -1;
@@ -473,7 +543,6 @@ static glofnd_status make_copies(gf_step *step) {
     const gf_step_batch *q = step->batch;
     gf_workspace *ws = step->ws;
     const int per_sample = step->plan.per_sample, parts = q->cols % q->rows == 0 && q->row0 % q->rows == 0;
-    if (!step->plan.o.repeats) return GLOFND_OK;
     for (int64_t j = 0; j < q->cols; j++) {
         const int64_t first = ws->key[j * per_sample] < 0 ? j : ws->key[j * per_sample], a = j - q->row0;
         const int own = a >= 0 && a < q->rows, other = first >= q->row0 && first < q->row0 + q->rows;
@@ -484,44 +553,6 @@ static glofnd_status make_copies(gf_step *step) {
         ws->copy[a] = (int32_t)(first - q->row0), ws->next_copy[a] = -1;
         if (first < j) ws->next_copy[ws->last_copy[first]] = (int32_t)a;
         ws->last_copy[first] = (int32_t)a;
-    }
-    return GLOFND_OK;
-}
-
-/* The first own sample of the anchor of own sample a, and the one after it; -1: none. */
-static int64_t first_copy(const gf_step *step, int64_t a) { return step->plan.o.repeats ? step->ws->copy[a] : a; }
-
-static int64_t next_copy(const gf_step *step, int64_t a) { return step->plan.o.repeats ? step->ws->next_copy[a] : -1; }
-
-/* All copies of an anchor get the new state of the first one. */
-static void share_state(const gf_step *step, int i) {
-    glofnd_anchor *state = step->ws->side[i].fresh_state;
-    for (int64_t a = 0; a < step->plan.rows && step->plan.o.repeats; a++) state[a] = state[first_copy(step, a)];
-}
-
-/* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
-static glofnd_status embed_support(gf_step *step) {
-    const gf_step_batch *q = step->batch;
-    const int last = step->plan.sides - 1;
-    const int64_t copies = step->ws->shape.support, all = step->plan.all;
-    const size_t bytes = (size_t)(q->cols * q->dim) * gf_dtype_bytes(q->dtype);
-    const char *rows[2] = {q->support_a, last ? q->support_b : q->support_a};
-    gf_side *side = step->ws->side;
-    for (int64_t n = 0; n < copies; n++) {
-        gf_embed a = side[0].support, b = side[last].support;
-        a.rows = b.rows = all;
-        a.row += n * all * a.ld, b.row += n * all * b.ld;
-        TRY(embed_rows(step, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, NULL));
-        TRY(embed_rows(step, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, NULL));
-    }
-    for (int i = 0; i <= last && copies > 1; i++) {
-        const gf_embed *e = &side[i].support;
-        const int64_t numbers = all * e->ld;
-        for (int64_t x = 0; x < numbers; x++) {
-            double sum = 0.0;
-            for (int64_t n = 0; n < copies; n++) sum += (double)e->row[n * numbers + x];
-            e->row[x] = (float)(sum / (double)copies);
-        }
     }
     return GLOFND_OK;
 }
@@ -543,9 +574,11 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     TRY(embed_rows(step, "a", q->a, q->a_stride, &side[0].z, 0, p->o.normalize, side[0].norm));
     TRY(embed_rows(step, "b", q->b, q->b_stride, &side[last].z, 1 - last, p->o.normalize, side[last].norm));
     for (int i = 0; i < p->sides; i++) step->ops->pack(&side[i].z, ctx->threads);
-    for (int i = 0; i < p->sides; i++) TRY(embed_candidates(step, i));
-    TRY(make_keys(step));
-    TRY(make_copies(step));
+    for (int i = 0; i < p->sides; i++)
+        if (p->candidates[i] > 0) TRY(embed_candidates(step, i));
+    if (p->keyed) TRY(make_keys(step));
+    for (int64_t j = 0; j < q->rows; j++) step->ws->copy[j] = (int32_t)j, step->ws->next_copy[j] = -1;
+    if (p->o.repeats) TRY(make_copies(step));
     if (p->topk && q->support_a) TRY(embed_support(step));
     /* Labels and groups per row; -1 where there is none. */
     const int32_t *group = p->o.detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
@@ -569,142 +602,7 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     return GLOFND_OK;
 }
 
-/* ----- on a device: it does all between the checks and the statistics ----- */
-
-/* Waits. The temperature of a step that read it from the device is known now. */
-static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
-    TRY(c->device->totals(&c->err, c->on, sum));
-    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
-    return GLOFND_OK;
-}
-
-static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
-    gf_totals sum = {0};
-    TRY(fetch_totals(c, &sum));
-    stats_of_rows(&c->plan, &sum, c);
-    if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
-    gf_struct_fill(stats, &c->stats, sizeof c->stats);
-    return GLOFND_OK;
-}
-
-/* The first half of a step, the second one, or both. */
-enum { ROWS = 1, GRADIENTS = 2 };
-
-static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_batch *q, glofnd_store *s, gf_link *links,
-                                    void *grad_a, void *grad_b, glofnd_stats *stats) {
-    const gf_shape shape = gf_shape_of_batch(c, q);
-    const int after_rows = c->has_rows && !c->has_grad;
-    c->plan = gf_plan_of(&c->o, q);
-    if (c->tau_at && !(c->plan.flags & GF_SIGMOID)) c->plan.flags |= GF_SHIFT; /* right for every temperature */
-    c->has_rows = c->has_grad = 0;
-    gf_device_step x = {.plan = &c->plan,
-                        .shape = &shape,
-                        .q = q,
-                        .links = links,
-                        .grad_a = grad_a,
-                        .grad_b = grad_b,
-                        .tau = c->tau_at,
-                        .bias = c->bias_at,
-                        .reduce = c->reduce,
-                        .reduce_user = c->reduce_user};
-    if (s) x.s = s->on;
-    else if (halves & ROWS) x.state = c->state_at, x.anchors = c->state_n;
-    if (halves == ROWS) TRY(c->device->rows(&c->err, c->on, &x));
-    else if (halves == GRADIENTS) TRY(c->device->grad(&c->err, c->on, &x));
-    else TRY(c->device->step(&c->err, c->on, &x));
-    c->has_rows = halves & ROWS ? 1 : after_rows;
-    c->has_grad = (halves & GRADIENTS) != 0;
-    if (!stats) return GLOFND_OK;
-    if (halves & ROWS) return device_stats(c, stats);
-    gf_totals sum = {0}; /* those of the first call stay on the device, and the second call adds to them */
-    TRY(fetch_totals(c, &sum));
-    memcpy(&c->stats, stats, GF_MIN(stats->size, sizeof c->stats));
-    add_stats_of_gradients(&c->plan, &sum, &c->stats);
-    gf_struct_fill(stats, &c->stats, sizeof c->stats);
-    return GLOFND_OK;
-}
-
-/* ----- the calls ----- */
-
-static glofnd_status losses_of_rows(gf_step *step, gf_link *links) {
-    if (step->plan.bank) gf_averages_make(step);
-    if (step->plan.neighbours) TRY(gf_neighbours_find(step));
-    TRY(open_thresholds(step));
-    if (step->plan.marked) TRY(mark_pairs(step));
-    sum_kept(step);
-    if (step->plan.learned && step->plan.updating && !step->plan.marked)
-        TRY(step->plan.pooled ? move_pooled(step) : update_lambda(step));
-    rescue_rows(step);
-    TRY(row_losses(step, links));
-    if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
-    step->ctx->has_rows = 1;
-    return GLOFND_OK;
-}
-
-/* The first half of a step: links [rows][2], statistics in the context. */
-static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
-    const int64_t used = store ? store->used : 0;
-    TRY(open_state(step, store));
-    const glofnd_status status = losses_of_rows(step, links);
-    if (status != GLOFND_OK && store && store->spec.keyed) gf_store_forget_keys(store, used);
-    return status;
-}
-
-glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
-                          glofnd_stats *stats) {
-    const arguments given = {.batch = batch, .store = store, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, NEEDS_STORE | NEEDS_GRADIENTS, &given, &known));
-    if (ctx->device) return step_on_device(ctx, ROWS | GRADIENTS, &known, store, NULL, grad_a, grad_b, stats);
-    TRY(gf_step_begin(&step, ctx, &known));
-    step.reuse = 1;
-    TRY(first_half(&step, store, step.ws->links));
-    pair_gradients(&step, step.ws->links, grad_a, grad_b);
-    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, const glofnd_own_rows *own,
-                               void *links, glofnd_stats *stats) {
-    const arguments given = {.batch = batch, .own = own, .store = store, .links = links, .stats = stats};
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, NEEDS_STORE | NEEDS_LINKS, &given, &known));
-    if (ctx->device) return step_on_device(ctx, ROWS, &known, store, links, NULL, NULL, stats);
-    TRY(gf_step_begin(&step, ctx, &known));
-    TRY(first_half(&step, store, links));
-    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
-                               void *grad_a, void *grad_b, glofnd_stats *stats) {
-    const arguments given = {.batch = batch, .own = own, .links = links, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
-    gf_step step;
-    gf_step_batch known;
-    if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, NEEDS_LINKS | NEEDS_GRADIENTS, &given, &known));
-    if (ctx->device) return step_on_device(ctx, GRADIENTS, &known, NULL, (gf_link *)(uintptr_t)links, grad_a, grad_b, stats);
-    TRY(gf_step_begin(&step, ctx, &known));
-    if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
-    if (step.plan.bank) gf_averages_make(&step);
-    if (stats) memcpy(&ctx->stats, stats, GF_MIN(stats->size, sizeof ctx->stats));
-    pair_gradients(&step, links, grad_a, grad_b);
-    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
-    return GLOFND_OK;
-}
-
 /* ----- state of the own anchors ----- */
-
-glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n) {
-    if (!step->ctx->reduce) return GLOFND_OK;
-    FAIL_IF(&step->ctx->err, step->ctx->reduce(step->ctx->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT,
-            "the sum over ranks given to glofnd_ctx_reduce failed");
-    return GLOFND_OK;
-}
 
 /* Ids that occur several times: each must be in the store, or have one slot that is no other's. */
 static glofnd_status check_repeated_ids(gf_step *step) {
@@ -717,7 +615,7 @@ static glofnd_status check_repeated_ids(gf_step *step) {
         FAIL_IF(err, q->id[j] < 0, GLOFND_E_INDEX, "batch.id[%lld] is %lld; ids must not be negative", (long long)j,
                 (long long)q->id[j]);
     for (int64_t a = 0; a < q->rows; a++) {
-        const int64_t first = first_copy(step, a);
+        const int64_t first = step->ws->copy[a];
         FAIL_IF(err, q->slot[first] != q->slot[a], GLOFND_E_INDEX,
                 "own.slot[%lld] is %lld and own.slot[%lld] is %lld, but both samples have the id %lld", (long long)first,
                 (long long)q->slot[first], (long long)a, (long long)q->slot[a], (long long)q->id[q->row0 + a]);
@@ -730,15 +628,18 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     glofnd_ctx *ctx = step->ctx;
     const gf_step_batch *q = step->batch;
     const gf_plan *p = &step->plan;
-    const gf_store_spec lent = lent_spec(ctx);
     int64_t *scratch = step->ws->id_scratch;
     step->store = store;
+    step->keys = store ? store->used : 0;
     step->slot = q->slot ? q->slot : q->id + q->row0;
     step->ws->near.key = 0; /* neighbours of an earlier batch */
-    if (ctx->state_at) step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
+    if (ctx->state_at) {
+        const gf_store_spec lent = lent_spec(ctx);
+        step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
+    }
     if (p->o.repeats) TRY(check_repeated_ids(step));
     if (step->store->spec.keyed) {
-        if (!p->o.repeats) TRY(gf_store_check_keys(&ctx->err, "batch.id", q->id, q->cols, scratch));
+        if (!p->o.repeats) TRY(gf_store_check_distinct(&ctx->err, "batch.id", q->id, q->cols, scratch));
         TRY(gf_store_rows(&ctx->err, store, step->slot, q->rows, !(q->want & GLOFND_WANT_NO_UPDATE), step->ws->key_row));
         step->slot = step->ws->key_row;
     } else if (p->o.repeats) { /* checked */
@@ -757,9 +658,6 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         gf_store_gather(step->store, i, step->slot, q->rows, p->learned && !p->shared && !p->pooled, side->state);
         memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
         step->shared_row[i] = gf_store_shared_get(step->store, i);
-        side->limits.bias = (float)p->bias;
-        if (p->learned && !p->pooled) gf_lambda_open(&p->learner, NULL, &step->shared_row[i]);
-        for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
     }
     return GLOFND_OK;
 }
@@ -777,70 +675,45 @@ static gf_embed own_rows(const gf_step *step, const gf_embed *e) {
     return own;
 }
 
-/* Rows q of side i against the columns k. */
-static gf_pass pairs_of(const gf_step *step, const gf_embed *q, const gf_embed *k) {
-    return (gf_pass){
-        .q = *q,
-        .k = *k,
-        .shift = step->plan.per_sample - 1,
-        .flags = step->plan.flags,
-        .omega = (float)step->plan.o.omega,
+/* Which pairs a pass looks at: rows of a side, and the columns of the other side, which two views share. JUDGED: OWN by the
+ * similarities that thresholds are compared with; they only decide, and no tile of them is kept. EXTRA: no sample of the batch is
+ * among the columns. */
+enum pairs {
+    OWN,    /* own rows, all columns */
+    JUDGED, /* the same, of averages where these decide */
+    EXTRA,  /* own rows, their candidates */
+    ALL     /* all rows, all columns */
+};
+
+static gf_pass pairs_of(const gf_step *step, int i, enum pairs which) {
+    const gf_plan *p = &step->plan;
+    const gf_side *side = &step->ws->side[i], *other = &step->ws->side[p->sides - 1 - i];
+    const int64_t first = which == ALL ? 0 : step->batch->row0 * p->per_sample;
+    gf_pass pairs = {
+        .q = which == ALL ? side->z : own_rows(step, which == JUDGED ? side->judged : &side->z),
+        .k = which == JUDGED  ? *other->judged
+             : which == EXTRA ? other->extra
+                              : other->z,
+        .q0 = first,
+        .shift = which == EXTRA ? -1 : p->per_sample - 1,
+        .symmetric = which == ALL && p->sides == 1,
+        .flags = which == JUDGED ? 0 : p->flags,
+        .omega = (float)p->o.omega,
         .tile = step->ws->shape.tile,
         .tiles = step->ws->tiles,
         .scratch = step->ws->tile_scratch,
         .threads = step->ctx->threads,
     };
-}
-
-/* The own rows of side i against all columns. */
-static gf_pass own_pairs(const gf_step *step, int i) {
-    const gf_side *side = &step->ws->side[i];
-    const gf_embed own = own_rows(step, &side->z);
-    gf_pass pairs = pairs_of(step, &own, &step->ws->side[step->plan.sides - 1 - i].z);
-    pairs.q0 = step->batch->row0 * step->plan.per_sample;
-    if (step->plan.topk && step->batch->support_a) pairs.score = own_rows(step, &side->support);
-    if (step->plan.keyed) pairs.row_key = step->ws->key + pairs.q0, pairs.col_key = step->ws->key;
+    if (p->topk && step->batch->support_a) pairs.score = which == ALL ? side->support : own_rows(step, &side->support);
+    if (p->keyed) pairs.row_key = step->ws->key + first, pairs.col_key = which == EXTRA ? other->extra_key : step->ws->key;
     return pairs;
 }
 
-/* The own rows of side i against their candidates: no sample of the batch is among those. */
-static gf_pass candidate_pairs(const gf_step *step, int i) {
+static gf_sum_pass own_sums(const gf_step *step, int i, enum pairs which) {
     const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
-    const gf_embed own = own_rows(step, &side->z);
-    gf_pass pairs = pairs_of(step, &own, &other->extra);
-    pairs.shift = -1;
-    if (step->plan.keyed)
-        pairs.row_key = step->ws->key + step->batch->row0 * step->plan.per_sample, pairs.col_key = other->extra_key;
-    return pairs;
-}
-
-/* Side i has rows with candidates. */
-static int has_candidates(const gf_plan *p, int i) { return p->candidates[p->sides - 1 - i] > 0; }
-
-/* The same for similarities of averages: they only decide, and no tile of them is kept. */
-static gf_pass judged_pairs(const gf_step *step, int i) {
-    const gf_embed own = own_rows(step, step->ws->side[i].judged);
-    gf_pass pairs = pairs_of(step, &own, step->ws->side[step->plan.sides - 1 - i].judged);
-    pairs.q0 = step->batch->row0 * step->plan.per_sample;
-    pairs.flags = 0;
-    if (step->plan.keyed) pairs.row_key = step->ws->key + pairs.q0, pairs.col_key = step->ws->key;
-    return pairs;
-}
-
-/* One rank: every similarity once, for both of its anchors. */
-static gf_pass whole_batch(const gf_step *step) {
-    gf_pass pairs = pairs_of(step, &step->ws->side[0].z, &step->ws->side[step->plan.sides - 1].z);
-    pairs.col_role = 1;
-    pairs.symmetric = step->plan.sides == 1;
-    if (step->plan.keyed) pairs.row_key = pairs.col_key = step->ws->key;
-    return pairs;
-}
-
-static gf_sum_pass own_sums(const gf_step *step, int i, gf_pass pairs) {
-    const gf_side *side = &step->ws->side[i];
-    return (gf_sum_pass){.pairs = pairs,
+    return (gf_sum_pass){.pairs = pairs_of(step, i, which),
                          .row = side->limits,
-                         .col.group = step->ws->side[step->plan.sides - 1 - i].weights.group,
+                         .col.group = which == EXTRA ? other->extra_none : other->weights.group,
                          .row_out = side->sums,
                          .window_cap = step->ws->shape.window_cap};
 }
@@ -856,7 +729,7 @@ static gf_select selection(const gf_step *step, int i, const gf_embed *q, const 
         .q = q,
         .k = k,
         .q0 = first,
-        .more = has_candidates(&step->plan, i) ? &other->extra : NULL,
+        .more = step->plan.candidates[step->plan.sides - 1 - i] > 0 ? &other->extra : NULL,
         .row_key = step->plan.keyed ? step->ws->key + first : NULL,
         .col_key = step->ws->key,
         .more_key = other->extra_key,
@@ -930,10 +803,6 @@ static void ring_quantiles(const gf_step *step, int i) {
     step->ops->select(&s);
 }
 
-static int64_t row_negatives(const gf_step *step, int i, int64_t r) {
-    return gf_row_negatives(&step->plan, i, step->ws->side[i].unpaired, r);
-}
-
 /* sum[0], sum[1] = the sum and number of (S - lambda)^2 over some of the own rows: each with the first row of the sample that comes
  * next in the batch. */
 static void pool_squares(const gf_step *step, int i, double lambda, double *sum) {
@@ -973,11 +842,12 @@ static glofnd_status start_pool(gf_step *step, int i) {
     return GLOFND_OK;
 }
 
+/* The mean over the rows of all samples of an anchor. */
 static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
     const int per_sample = step->plan.per_sample;
     double sum = 0.0;
     int64_t rows = 0;
-    for (int64_t a = first_copy(step, anchor); a >= 0; a = next_copy(step, a))
+    for (int64_t a = step->ws->copy[anchor]; a >= 0; a = step->ws->next_copy[a])
         for (int v = 0; v < per_sample; v++, rows++) sum += (double)step->ws->side[i].quantile[a * per_sample + v];
     return sum / (double)rows;
 }
@@ -987,6 +857,9 @@ static glofnd_status open_thresholds(gf_step *step) {
     const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
     for (int i = 0; i < p->anchored; i++) {
         gf_side *side = &step->ws->side[i];
+        if (p->learned && !p->pooled) gf_lambda_open(&p->learner, NULL, &step->shared_row[i]);
+        side->limits.bias = (float)p->bias;
+        for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
         if (!p->learned) { /* as it is, or as a quantile of the batch or the positive sets it */
             if (p->topk) batch_topk(step, i);
             else if (p->thresholds && !p->positive) batch_quantiles(step, i, 1);
@@ -1032,94 +905,7 @@ static glofnd_status open_thresholds(gf_step *step) {
     return GLOFND_OK;
 }
 
-/* ----- lambda moves ----- */
-
-/* Negatives of anchor a, over all its copies, above lambda; and all of them. With groups and marks the passes count those above,
- * else the others: those kept and those listed below mid. */
-static double above_lambda(const gf_step *step, int i, int64_t a, double *negatives) {
-    const gf_plan *p = &step->plan;
-    const gf_sum_out *sums = &step->ws->side[i].sums;
-    const int counted = p->flags & GF_GROUP || p->marked;
-    double above = 0.0;
-    *negatives = 0.0;
-    for (int64_t c = a; c >= 0; c = next_copy(step, c))
-        for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
-            const int64_t n = row_negatives(step, i, r);
-            above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
-            *negatives += (double)n;
-        }
-    return above;
-}
-
-/* SHRINKAGE: a step of every anchor's lambda and of the pool's. The flags of this step stay. */
-static glofnd_status move_pooled(gf_step *step) {
-    const gf_plan *p = &step->plan;
-    for (int i = 0; i < p->anchored; i++) {
-        gf_side *side = &step->ws->side[i];
-        glofnd_anchor *pool = &step->shared_row[i];
-        double all[4] = {0.0};
-        for (int64_t a = 0; a < p->rows; a++) {
-            double negatives;
-            if (first_copy(step, a) != a) continue;
-            const double above = above_lambda(step, i, a, &negatives);
-            all[0] += above, all[1] += negatives;
-            if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above, negatives);
-        }
-        share_state(step, i);
-        pool_squares(step, i, (double)pool->lambda, &all[2]);
-        TRY(gf_step_sum_ranks(step, all, 4));
-        gf_pool_move(&p->learner, pool, all[0], all[1], all[2] / all[3]);
-    }
-    return GLOFND_OK;
-}
-
-/* One learner step of every lambda that is open, by the share of negatives above it; then lo = mid = hi is the new lambda.
- * *complete: it lies in the window of every row, and the lists of the windows are whole. */
-static glofnd_status move_lambdas(gf_step *step, int *complete) {
-    const gf_plan *p = &step->plan;
-    *complete = 1;
-    for (int i = 0; i < p->anchored; i++) {
-        gf_side *side = &step->ws->side[i];
-        const gf_sum_out *sums = &side->sums;
-        double all[2] = {0.0, 0.0};
-        for (int64_t a = 0; a < p->rows; a++) {
-            double negatives;
-            if (first_copy(step, a) != a) continue;
-            const double above = above_lambda(step, i, a, &negatives);
-            all[0] += above, all[1] += negatives;
-            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, NULL, &side->fresh_state[a], above, negatives);
-        }
-        if (p->shared && step->shared_moves[i]) {
-            TRY(gf_step_sum_ranks(step, all, 2));
-            gf_lambda_update(&p->learner, NULL, &step->shared_row[i], all[0], all[1]);
-        }
-        share_state(step, i);
-        gf_sum_in *x = &side->limits;
-        for (int64_t r = 0; r < p->own; r++) {
-            const glofnd_anchor *row = p->shared ? &step->shared_row[i] : &side->fresh_state[r / p->per_sample];
-            const float lambda = gf_lambda_threshold(row->lambda);
-            *complete &= lambda >= x->lo[r] && lambda <= x->hi[r] && sums->window_n[r] <= step->ws->shape.window_cap;
-            x->lo[r] = x->hi[r] = x->mid[r] = lambda;
-        }
-    }
-    return GLOFND_OK;
-}
-
-/* After the sums, which counted: the lists of the windows are decided by the new lambda. */
-static glofnd_status update_lambda(gf_step *step) {
-    int complete;
-    TRY(move_lambdas(step, &complete));
-    if (!complete) {
-        step->repeats++;
-        sum_kept(step);
-        return GLOFND_OK;
-    }
-    for (int i = 0; i < step->plan.anchored; i++) {
-        const gf_sum_pass pass = own_sums(step, i, own_pairs(step, i));
-        step->ops->close(&pass);
-    }
-    return GLOFND_OK;
-}
+/* ----- marks: flags that are decided before the sums ----- */
 
 /* MUTUAL: thresholds of all rows. Those of other ranks come by a sum in which all others are zeros. */
 static glofnd_status gather_thresholds(gf_step *step) {
@@ -1139,18 +925,18 @@ static glofnd_status gather_thresholds(gf_step *step) {
 /* Similarities of averages decide, or thresholds of both ends: similarities are counted in a pass of their own, lambda is updated,
  * and the flagged pairs become bits, [own rows x all columns / 8] bytes, that the sums and the gradient read. */
 static glofnd_status mark_pairs(gf_step *step) {
-    int complete;
+    int again;
     if (step->plan.learned && step->plan.updating) {
         for (int i = 0; i < step->plan.sides; i++) {
-            const gf_sum_pass pass = own_sums(step, i, judged_pairs(step, i));
+            const gf_sum_pass pass = own_sums(step, i, JUDGED);
             step->ops->count(&pass);
         }
-        TRY(step->plan.pooled ? move_pooled(step) : move_lambdas(step, &complete));
+        TRY(step->plan.pooled ? move_pooled(step) : update_lambda(step, &again));
     }
     if (step->plan.mutual) TRY(gather_thresholds(step));
     for (int i = 0; i < step->plan.sides; i++) {
         const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
-        const gf_pass pairs = judged_pairs(step, i);
+        const gf_pass pairs = pairs_of(step, i, JUDGED);
         const gf_marking m = {.row_theta = side->limits.lo,
                               .col_theta = step->plan.mutual ? other->theta : NULL,
                               .mutual = step->plan.mutual,
@@ -1168,6 +954,7 @@ static glofnd_status mark_pairs(gf_step *step) {
 static void sum_kept(gf_step *step) {
     const gf_plan *p = &step->plan;
     gf_side *side = step->ws->side;
+    const int both = p->one_rank && !p->topk && p->anchored == p->sides; /* each similarity once, for both of its anchors */
     const size_t n = (size_t)p->own;
     for (int i = 0; i < p->anchored; i++) {
         const gf_sum_out *x = &side[i].sums;
@@ -1177,38 +964,127 @@ static void sum_kept(gf_step *step) {
         memset(x->above, 0, sizeof *x->above * n);
         for (int64_t r = 0; r < p->own; r++) x->peak[r] = p->flags & GF_SHIFT ? -INFINITY : 0.0f;
     }
-    const int both = p->one_rank && !p->topk && p->anchored == p->sides; /* each similarity once, for both of its anchors */
     if (both) {
-        gf_sum_pass pass = own_sums(step, 0, whole_batch(step));
-        pass.col = side[step->plan.sides - 1].limits;
-        pass.col_out = side[step->plan.sides - 1].sums;
+        gf_sum_pass pass = own_sums(step, 0, ALL);
+        pass.pairs.col_role = 1;
+        pass.col = side[p->sides - 1].limits;
+        pass.col_out = side[p->sides - 1].sums;
         if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= step->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
         step->ops->sum(&pass);
     }
+    for (int i = 0; i < p->anchored && !both; i++) {
+        const gf_sum_pass pass = own_sums(step, i, OWN);
+        step->ops->sum(&pass);
+    }
     for (int i = 0; i < p->anchored; i++) {
-        const gf_sum_pass batch = own_sums(step, i, own_pairs(step, i));
-        gf_sum_pass more = own_sums(step, i, candidate_pairs(step, i));
-        more.col.group = side[p->sides - 1 - i].extra_none;
-        if (!both) step->ops->sum(&batch);
-        if (has_candidates(p, i)) step->ops->sum(&more);
+        if (p->candidates[p->sides - 1 - i] == 0) continue;
+        const gf_sum_pass pass = own_sums(step, i, EXTRA);
+        step->ops->sum(&pass);
     }
 }
+
+/* ----- lambda moves ----- */
+
+/* Negatives of anchor a, over all its copies, above lambda; and all of them. With groups and marks the passes count those above,
+ * else the others: those kept and those listed below mid. */
+static double above_lambda(const gf_step *step, int i, int64_t a, double *negatives) {
+    const gf_plan *p = &step->plan;
+    const gf_sum_out *sums = &step->ws->side[i].sums;
+    const int counted = p->flags & GF_GROUP || p->marked;
+    double above = 0.0;
+    *negatives = 0.0;
+    for (int64_t c = a; c >= 0; c = step->ws->next_copy[c])
+        for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
+            const int64_t n = gf_row_negatives(p, i, step->ws->side[i].unpaired, r);
+            above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
+            *negatives += (double)n;
+        }
+    return above;
+}
+
+/* repeats: all copies of an anchor get the new state of the first one. */
+static void share_state(const gf_step *step, int i) {
+    glofnd_anchor *state = step->ws->side[i].fresh_state;
+    for (int64_t a = 0; a < step->plan.rows; a++) state[a] = state[step->ws->copy[a]];
+}
+
+/* One learner step of every lambda that is open, by the share of negatives above it; then lo = mid = hi is the new lambda. After
+ * sums it decides the lists of the windows. *again: it lies outside of the window of some row, or a list is not whole, so that
+ * the sums must be made again. */
+static glofnd_status update_lambda(gf_step *step, int *again) {
+    const gf_plan *p = &step->plan;
+    *again = 0;
+    for (int i = 0; i < p->anchored; i++) {
+        gf_side *side = &step->ws->side[i];
+        const gf_sum_out *sums = &side->sums;
+        double all[2] = {0.0, 0.0};
+        for (int64_t a = 0; a < p->rows; a++) {
+            double negatives;
+            if (step->ws->copy[a] != a) continue;
+            const double above = above_lambda(step, i, a, &negatives);
+            all[0] += above, all[1] += negatives;
+            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, NULL, &side->fresh_state[a], above, negatives);
+        }
+        if (p->shared && step->shared_moves[i]) {
+            TRY(gf_step_sum_ranks(step, all, 2));
+            gf_lambda_update(&p->learner, NULL, &step->shared_row[i], all[0], all[1]);
+        }
+        if (p->o.repeats) share_state(step, i);
+        gf_sum_in *x = &side->limits;
+        for (int64_t r = 0; r < p->own; r++) {
+            const glofnd_anchor *row = p->shared ? &step->shared_row[i] : &side->fresh_state[r / p->per_sample];
+            const float lambda = gf_lambda_threshold(row->lambda);
+            *again |= !(lambda >= x->lo[r] && lambda <= x->hi[r] && sums->window_n[r] <= step->ws->shape.window_cap);
+            x->lo[r] = x->hi[r] = x->mid[r] = lambda;
+        }
+    }
+    for (int i = 0; i < p->anchored && !*again && !p->marked; i++) {
+        const gf_sum_pass pass = own_sums(step, i, OWN);
+        step->ops->close(&pass);
+    }
+    return GLOFND_OK;
+}
+
+/* SHRINKAGE: a step of every anchor's lambda and of the pool's. The flags of this step stay. */
+static glofnd_status move_pooled(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    for (int i = 0; i < p->anchored; i++) {
+        gf_side *side = &step->ws->side[i];
+        glofnd_anchor *pool = &step->shared_row[i];
+        double all[4] = {0.0};
+        for (int64_t a = 0; a < p->rows; a++) {
+            double negatives;
+            if (step->ws->copy[a] != a) continue;
+            const double above = above_lambda(step, i, a, &negatives);
+            all[0] += above, all[1] += negatives;
+            if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above, negatives);
+        }
+        if (p->o.repeats) share_state(step, i);
+        pool_squares(step, i, (double)pool->lambda, &all[2]);
+        TRY(gf_step_sum_ranks(step, all, 4));
+        gf_pool_move(&p->learner, pool, all[0], all[1], all[2] / all[3]);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- losses of the rows, and their links ----- */
 
 /* What the sums of row r of side i are. */
 static gf_summed_row summed_row(const gf_step *step, int i, int64_t r) {
     const gf_side *side = &step->ws->side[i];
     const gf_sum_out *x = &side->sums;
+    const int64_t negatives = gf_row_negatives(&step->plan, i, side->unpaired, r);
     return (gf_summed_row){
         .sum = x->sum[r],
         .moment = x->moment[r],
         .flagged_s = x->flagged_s[r],
         .positive = side->positive[r],
-        .negatives = row_negatives(step, i, r),
+        .negatives = negatives,
         .peak = x->peak[r],
         .inv_tau = side->limits.inv_tau[r],
         .lo = side->limits.lo[r],
         .floor = side->floor[r],
-        .kept = step->plan.masking ? x->kept[r] : (int32_t)row_negatives(step, i, r),
+        .kept = step->plan.masking ? x->kept[r] : (int32_t)negatives,
         .tie = side->limits.tie[r],
     };
 }
@@ -1245,68 +1121,6 @@ static void rescue_rows(gf_step *step) {
     }
 }
 
-/* ----- losses of the rows, links, statistics ----- */
-
-/* Row r of side i is link 2 * sample + (view or side). */
-static int64_t link_place(const gf_plan *p, int i, int64_t r) { return p->per_sample == 2 ? r : 2 * r + i; }
-
-/* Statistics of the first half. */
-static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx) {
-    const double anchors = (double)(p->anchored * p->rows), rows = (double)(p->anchored * p->own);
-    const double pairs = (double)p->own * (double)(p->negatives[0] + (p->anchored - 1) * p->negatives[1]) - sum->unpaired;
-    const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
-    const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
-    ctx->counters = (glofnd_counters){.size = sizeof ctx->counters,
-                                      .repeats = (int64_t)sum->repeats,
-                                      .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0};
-    ctx->stats = (glofnd_stats){
-        .size = sizeof ctx->stats,
-        .loss = y.loss,
-        .grad_scale = y.grad_scale,
-        .grad_tau = y.grad_tau,
-        .grad_bias = sum->grad_bias,
-        .kept_share = sum->kept / pairs,
-        .detector_share = sum->detector_kept / pairs,
-        .lambda_mean = sum->lambda / anchors,
-        .quantile_mean = quantiles ? sum->quantile / rows : NAN,
-        .log_u_mean = sum->log_u / anchors,
-        .tau_mean = gf_loss_individual(&p->o) ? sum->tau / anchors : p->tau,
-        .precision = NAN,
-        .recall = NAN,
-        .f1 = NAN,
-        .precision_per_anchor = NAN,
-        .recall_per_anchor = NAN,
-        .pairs = (int64_t)pairs,
-        .flagged = (int64_t)(pairs - sum->kept),
-        .rescued = (int64_t)sum->rescued,
-    };
-}
-
-static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
-
-void gf_stats_pool(glofnd_stats *s) {
-    const int judged = !isnan(s->precision_per_anchor);
-    s->precision = judged ? ratio((double)s->hits, (double)s->flagged) : NAN;
-    s->recall = judged ? ratio((double)s->hits, (double)s->same) : NAN;
-    s->f1 = isnan(s->precision + s->recall) ? NAN : 2.0 * (double)s->hits / (double)(s->flagged + s->same);
-}
-
-/* ... and what the second half adds. The authors' ranks: the other half of loss and temperature gradient comes from the own
- * columns in the rows of all ranks. */
-static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
-    const double anchors = (double)(p->anchored * p->rows);
-    if (p->want & GLOFND_WANT_QUALITY) {
-        stats->same += (int64_t)sum->same, stats->hits += (int64_t)sum->hits;
-        if (p->masking) stats->precision_per_anchor = sum->precision / anchors, stats->recall_per_anchor = sum->recall / anchors;
-        gf_stats_pool(stats);
-    }
-    if (!p->authors_ranks) return;
-    const double k = (double)p->cols / (double)p->rows;
-    stats->loss += 0.5 * k * p->tau * sum->rank_sum;
-    stats->grad_scale += 0.5 * k * p->tau * sum->rank_moment;
-    stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);
-}
-
 /* repeats: u and temperature of every anchor, by all rows of its copies. Returns the sum of log u over the own samples. */
 static double close_copies(gf_step *step, int i) {
     const gf_plan *p = &step->plan;
@@ -1316,8 +1130,8 @@ static double close_copies(gf_step *step, int i) {
         glofnd_anchor *row = &side->fresh_state[a];
         double log_u = -INFINITY, grad_tau = 0.0;
         int64_t copies = 0;
-        if (first_copy(step, a) != a) continue;
-        for (int64_t c = a; c >= 0; c = next_copy(step, c), copies++) {
+        if (step->ws->copy[a] != a) continue;
+        for (int64_t c = a; c >= 0; c = step->ws->next_copy[c], copies++) {
             for (int v = 0; v < p->per_sample; v++) log_u = gf_log_add(log_u, step->ws->row_log_u[c * p->per_sample + v]);
             grad_tau += step->ws->row_grad_tau[c];
         }
@@ -1353,7 +1167,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
                 const gf_summed_row x = summed_row(step, i, r);
                 const gf_loss_in in = gf_row_loss_in(p, &x, side->state[a].log_u, batch_u);
                 const gf_loss_out y = gf_loss_gradient(&p->o, &in);
-                links[link_place(p, i, r)] = gf_row_link(p, &x, &y);
+                links[p->sides * r + i] = gf_row_link(p, &x, &y);
                 log_u[v] = y.log_u;
                 tau = in.tau;
                 grad_tau += y.grad_tau / per_sample; /* two views share the temperature of their anchor */
@@ -1383,14 +1197,14 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
             sum.tau += (double)row->tau;
         }
     for (int i = p->anchored; i < p->sides; i++)
-        for (int64_t r = 0; r < p->own; r++) links[link_place(p, i, r)] = gf_no_anchor_link(gf_row_inv_tau(p, 0.0f));
+        for (int64_t r = 0; r < p->own; r++) links[p->sides * r + i] = gf_no_anchor_link(gf_row_inv_tau(p, 0.0f));
     sum.rescued = (double)step->rescued, sum.repeats = (double)step->repeats;
     if (p->neighbours) gf_neighbours_add_loss(step, &sum);
     stats_of_rows(p, &sum, step->ctx);
     return GLOFND_OK;
 }
 
-/* ----- commit ----- */
+/* ----- state of the own anchors, back to the store ----- */
 
 static void commit(gf_step *step) {
     const gf_plan *p = &step->plan;
@@ -1418,7 +1232,7 @@ static void read_links(gf_step *step, const gf_link *links) {
         gf_side *side = &step->ws->side[i];
         const gf_grad_in *x = &side->weights;
         for (int64_t r = 0; r < p->all; r++) {
-            const gf_link *l = &links[link_place(p, i, r)];
+            const gf_link *l = &links[p->sides * r + i];
             x->theta[r] = gf_row_theta(p, l);
             x->floor[r] = l->floor;
             x->log_w[r] = l->log_w;
@@ -1433,7 +1247,7 @@ static void read_links(gf_step *step, const gf_link *links) {
     const int64_t first = step->batch->row0 * p->per_sample;
     for (int i = 0; i < p->sides; i++) {
         const gf_grad_in *row = &step->ws->side[i].weights, *col = &step->ws->side[step->plan.sides - 1 - i].weights;
-        const gf_pass pairs = judged_pairs(step, i);
+        const gf_pass pairs = pairs_of(step, i, JUDGED);
         const gf_marking m = {.row_theta = row->theta + first,
                               .col_theta = col->theta,
                               .mutual = step->plan.mutual,
@@ -1446,17 +1260,18 @@ static void read_links(gf_step *step, const gf_link *links) {
     }
 }
 
-/* The own rows of side i in the gradient, against all columns. */
-static gf_gradient_pass own_gradients(const gf_step *step, int i, gf_pass pairs) {
-    const gf_side *side = &step->ws->side[i];
-    const int64_t first = step->batch->row0 * step->plan.per_sample;
-    gf_gradient_pass pass = {.pairs = pairs,
+/* Rows of side i in the gradient, against their columns. */
+static gf_gradient_pass own_gradients(const gf_step *step, int i, enum pairs which) {
+    const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
+    const int64_t first = which == ALL ? 0 : step->batch->row0 * step->plan.per_sample;
+    gf_gradient_pass pass = {.pairs = pairs_of(step, i, which),
                              .row = side->weights,
-                             .col = step->ws->side[step->plan.sides - 1 - i].weights,
+                             .col = other->weights,
                              .row_out = side->grads};
     gf_grad_in *x = &pass.row; /* marks are the own rows' already, and so is the gradient, but for FNC TOPK */
     x->theta += first, x->floor += first, x->log_w += first, x->w += first, x->inv_tau += first, x->attract += first;
     x->tie += first, x->group += first, x->label += first;
+    if (which == EXTRA) pass.col = (gf_grad_in){.group = other->extra_none, .label = other->extra_none};
     if (step->ws->shape.topk) pass.row_out.grad += first * side->z.ld;
     return pass;
 }
@@ -1481,12 +1296,10 @@ static void candidate_gradients(gf_step *step, int i) {
     gf_side *from = &step->ws->side[step->plan.sides - 1 - i];
     const gf_candidates *x = &step->batch->candidates[step->plan.sides - 1 - i];
     const glofnd_dtype dtype = step->batch->grad_dtype;
-    if (x->n == 0) return;
-    gf_gradient_pass pass = own_gradients(step, i, candidate_pairs(step, i));
-    pass.col = (gf_grad_in){.group = from->extra_none, .label = from->extra_none};
+    gf_gradient_pass pass = own_gradients(step, i, EXTRA);
     if (x->grad) {
         pass.col_out.grad = from->extra_grad;
-        memset(from->extra_grad, 0, sizeof *from->extra_grad * (size_t)(gf_pad(x->n) * from->extra.ld));
+        memset(from->extra_grad, 0, sizeof *from->extra_grad * (size_t)(x->n * from->extra.ld));
     }
     step->ops->gradient(&pass);
     for (int64_t c = 0; c < x->n && x->grad; c++) {
@@ -1504,7 +1317,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     gf_totals sum = {0};
     for (int i = 0; i < p->sides; i++) {
         const gf_grad_out *x = &side[i].grads;
-        const size_t own = (size_t)p->own, rows = (size_t)gf_pad(step->ws->shape.topk ? p->all : p->own);
+        const size_t own = (size_t)p->own, rows = (size_t)(step->ws->shape.topk ? p->all : p->own);
         memset(x->grad, 0, sizeof *x->grad * rows * (size_t)side[i].z.ld);
         memset(x->same, 0, sizeof *x->same * own), memset(x->hits, 0, sizeof *x->hits * own);
         memset(x->col_sum, 0, sizeof *x->col_sum * own), memset(x->col_moment, 0, sizeof *x->col_moment * own);
@@ -1522,44 +1335,39 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
         /* A score flags that only the anchor's own row knows: all anchors' rows, each giving to both ends. Every rank does the
          * whole batch and keeps its rows. The own rows are counted in a separate pass without gradient. */
         for (int i = 0; i < p->sides; i++) {
-            const int k = step->plan.sides - 1 - i;
-            gf_gradient_pass pass = {.pairs = pairs_of(step, &side[i].z, &side[k].z),
-                                     .row = side[i].weights,
-                                     .col = side[k].weights,
-                                     .row_out.grad = side[i].grads.grad,
-                                     .col_out.grad = side[k].grads.grad};
-            if (q->support_a) pass.pairs.score = side[i].support;
+            gf_gradient_pass pass = own_gradients(step, i, ALL);
+            pass.col_out.grad = side[other - i].grads.grad;
             pass.pairs.flags &= ~(unsigned)GF_QUALITY;
-            pass.pairs.symmetric = p->sides == 1;
             step->ops->gradient(&pass);
         }
         for (int i = 0; i < p->sides && quality; i++) {
-            gf_gradient_pass pass = own_gradients(step, i, own_pairs(step, i));
+            gf_gradient_pass pass = own_gradients(step, i, OWN);
             pass.row_out.grad = NULL;
             step->ops->gradient(&pass);
         }
     } else if (p->one_rank) { /* every similarity once, P from both anchors, both gradients */
-        gf_gradient_pass pass = own_gradients(step, 0, whole_batch(step));
+        gf_gradient_pass pass = own_gradients(step, 0, ALL);
+        pass.pairs.col_role = 1;
         pass.col_out = side[other].grads;
         if (step->reuse && pass.pairs.tiles && p->anchored == p->sides) pass.pairs.flags |= GF_REUSE_TILES;
         step->ops->gradient(&pass);
     } else { /* own rows against all columns, with the weights of both anchors; the gradient of a column is made by its rank */
         for (int i = 0; i < p->sides; i++) {
-            gf_gradient_pass pass = own_gradients(step, i, own_pairs(step, i));
+            gf_gradient_pass pass = own_gradients(step, i, OWN);
             pass.pairs.col_role = 1;
             if (p->authors_ranks) pass.pairs.flags |= GF_COLSUM;
             step->ops->gradient(&pass);
         }
     }
-    for (int i = 0; i < p->anchored; i++) candidate_gradients(step, i);
+    for (int i = 0; i < p->anchored; i++)
+        if (p->candidates[other - i] > 0) candidate_gradients(step, i);
     if (p->neighbours) gf_neighbours_add_gradient(step);
 
-    const int last = p->sides - 1;
-    const gf_side *a = &side[0], *b = &side[last];
+    const gf_side *a = &side[0], *b = &side[other];
     const int64_t ld = a->z.ld, skip = step->ws->shape.topk ? 0 : q->row0 * p->per_sample; /* where grad[] starts */
     const int64_t bytes = (int64_t)gf_dtype_bytes(q->grad_dtype);
     for (int64_t i = 0; i < p->rows; i++) {
-        const int64_t ra = (q->row0 + i) * p->per_sample, rb = ra + 1 - last;
+        const int64_t ra = (q->row0 + i) * p->per_sample, rb = ra + 1 - other;
         const float *za = a->z.row + ra * ld, *zb = b->z.row + rb * ld;
         const double pull = (double)a->pos[ra] + (double)b->pos[rb];
         write_row(step, za, zb, pull, a->grads.grad + (ra - skip) * ld, (double)a->norm[ra],
@@ -1569,15 +1377,14 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     }
     if (quality) {
         /* Precision and recall per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
-        const gf_plan *plan = &step->plan;
-        const int64_t first = step->batch->row0 * plan->per_sample;
-        for (int i = 0; i < plan->anchored; i++) {
-            const gf_grad_out *x = &step->ws->side[i].grads;
-            for (int64_t quality_a = 0; quality_a < plan->rows; quality_a++) {
+        const int64_t first = q->row0 * p->per_sample;
+        for (int i = 0; i < p->anchored; i++) {
+            const gf_grad_out *x = &side[i].grads;
+            for (int64_t anchor = 0; anchor < p->rows; anchor++) {
                 int64_t same = 0, hits = 0, flagged = 0;
-                for (int64_t r = quality_a * plan->per_sample; r < (quality_a + 1) * plan->per_sample; r++) {
+                for (int64_t r = anchor * p->per_sample; r < (anchor + 1) * p->per_sample; r++) {
                     same += x->same[r], hits += x->hits[r];
-                    flagged += row_negatives(step, i, r) - links[link_place(plan, i, first + r)].kept;
+                    flagged += gf_row_negatives(p, i, side[i].unpaired, r) - links[p->sides * (first + r) + i].kept;
                 }
                 sum.precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
                 sum.recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
@@ -1589,6 +1396,156 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
         for (int64_t r = 0; r < p->own; r++)
             sum.rank_sum += side[i].grads.col_sum[r], sum.rank_moment += side[i].grads.col_moment[r];
     add_stats_of_gradients(p, &sum, &step->ctx->stats);
+}
+
+/* ----- statistics ----- */
+
+/* Statistics of the first half. */
+static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx) {
+    const double anchors = (double)(p->anchored * p->rows), rows = (double)(p->anchored * p->own);
+    const double pairs = (double)p->own * (double)(p->negatives[0] + (p->anchored - 1) * p->negatives[1]) - sum->unpaired;
+    const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
+    const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
+    ctx->counters = (glofnd_counters){.size = sizeof ctx->counters,
+                                      .repeats = (int64_t)sum->repeats,
+                                      .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0};
+    ctx->stats = (glofnd_stats){
+        .size = sizeof ctx->stats,
+        .loss = y.loss,
+        .grad_scale = y.grad_scale,
+        .grad_tau = y.grad_tau,
+        .grad_bias = sum->grad_bias,
+        .kept_share = sum->kept / pairs,
+        .detector_share = sum->detector_kept / pairs,
+        .lambda_mean = sum->lambda / anchors,
+        .quantile_mean = quantiles ? sum->quantile / rows : NAN,
+        .log_u_mean = sum->log_u / anchors,
+        .tau_mean = gf_loss_individual(&p->o) ? sum->tau / anchors : p->tau,
+        .precision = NAN,
+        .recall = NAN,
+        .f1 = NAN,
+        .precision_per_anchor = NAN,
+        .recall_per_anchor = NAN,
+        .pairs = (int64_t)pairs,
+        .flagged = (int64_t)(pairs - sum->kept),
+        .rescued = (int64_t)sum->rescued,
+    };
+}
+
+void gf_stats_pool(glofnd_stats *s) {
+    const int judged = !isnan(s->precision_per_anchor);
+    s->precision = judged && s->flagged > 0 ? (double)s->hits / (double)s->flagged : NAN;
+    s->recall = judged && s->same > 0 ? (double)s->hits / (double)s->same : NAN;
+    s->f1 = isnan(s->precision + s->recall) ? NAN : 2.0 * (double)s->hits / (double)(s->flagged + s->same);
+}
+
+/* ... and what the second half adds. The authors' ranks: the other half of loss and temperature gradient comes from the own
+ * columns in the rows of all ranks. */
+static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
+    const double anchors = (double)(p->anchored * p->rows);
+    if (p->want & GLOFND_WANT_QUALITY) {
+        stats->same += (int64_t)sum->same, stats->hits += (int64_t)sum->hits;
+        if (p->masking) stats->precision_per_anchor = sum->precision / anchors, stats->recall_per_anchor = sum->recall / anchors;
+        gf_stats_pool(stats);
+    }
+    if (!p->authors_ranks) return;
+    const double k = (double)p->cols / (double)p->rows;
+    stats->loss += 0.5 * k * p->tau * sum->rank_sum;
+    stats->grad_scale += 0.5 * k * p->tau * sum->rank_moment;
+    stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);
+}
+
+/* ----- several ranks: the two halves of a step ----- */
+
+glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n) {
+    if (!step->ctx->reduce) return GLOFND_OK;
+    FAIL_IF(&step->ctx->err, step->ctx->reduce(step->ctx->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT,
+            "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, const glofnd_own_rows *own,
+                               void *links, glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .own = own, .store = store, .links = links, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_STORE | NEEDS_LINKS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, ROWS, &known, store, links, NULL, NULL, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    const glofnd_status status = first_half(&step, store, links);
+    if (status != GLOFND_OK) return undo(&step, status);
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
+                               void *grad_a, void *grad_b, glofnd_stats *stats) {
+    const arguments given = {.batch = batch, .own = own, .links = links, .grad_a = grad_a, .grad_b = grad_b, .stats = stats};
+    gf_step step;
+    gf_step_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, NEEDS_LINKS | NEEDS_GRADIENTS, &given, &known));
+    if (ctx->device) return step_on_device(ctx, GRADIENTS, &known, NULL, (gf_link *)(uintptr_t)links, grad_a, grad_b, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
+    if (step.plan.bank) gf_averages_make(&step);
+    if (stats) memcpy(&ctx->stats, stats, GF_MIN(stats->size, sizeof ctx->stats));
+    pair_gradients(&step, links, grad_a, grad_b);
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
+    return GLOFND_OK;
+}
+
+/* ----- on a device: it does all between the checks and the statistics ----- */
+
+/* Waits. The temperature of a step that read it from the device is known now. */
+static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
+    TRY(c->device->totals(&c->err, c->on, sum));
+    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
+    return GLOFND_OK;
+}
+
+static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
+    gf_totals sum = {0};
+    TRY(fetch_totals(c, &sum));
+    stats_of_rows(&c->plan, &sum, c);
+    if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    gf_struct_fill(stats, &c->stats, sizeof c->stats);
+    return GLOFND_OK;
+}
+
+static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_batch *q, glofnd_store *s, gf_link *links,
+                                    void *grad_a, void *grad_b, glofnd_stats *stats) {
+    const gf_shape shape = gf_shape_of_batch(c, q);
+    const int after_rows = c->has_rows && !c->has_grad;
+    c->plan = gf_plan_of(&c->o, q);
+    if (c->tau_at && !(c->plan.flags & GF_SIGMOID)) c->plan.flags |= GF_SHIFT; /* right for every temperature */
+    c->has_rows = c->has_grad = 0;
+    gf_device_step x = {.plan = &c->plan,
+                        .shape = &shape,
+                        .q = q,
+                        .links = links,
+                        .grad_a = grad_a,
+                        .grad_b = grad_b,
+                        .tau = c->tau_at,
+                        .bias = c->bias_at,
+                        .reduce = c->reduce,
+                        .reduce_user = c->reduce_user};
+    if (s) x.s = s->on;
+    else if (halves & ROWS) x.state = c->state_at, x.anchors = c->state_n;
+    if (halves == ROWS) TRY(c->device->rows(&c->err, c->on, &x));
+    else if (halves == GRADIENTS) TRY(c->device->grad(&c->err, c->on, &x));
+    else TRY(c->device->step(&c->err, c->on, &x));
+    c->has_rows = halves & ROWS ? 1 : after_rows;
+    c->has_grad = (halves & GRADIENTS) != 0;
+    if (!stats) return GLOFND_OK;
+    if (halves & ROWS) return device_stats(c, stats);
+    gf_totals sum = {0}; /* those of the first call stay on the device, and the second call adds to them */
+    TRY(fetch_totals(c, &sum));
+    memcpy(&c->stats, stats, GF_MIN(stats->size, sizeof c->stats));
+    add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    gf_struct_fill(stats, &c->stats, sizeof c->stats);
+    return GLOFND_OK;
 }
 
 /* ----- inspection ----- */
@@ -1614,7 +1571,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const
     read_links(&step, links);
     const int64_t cols = step.plan.cols;
     for (int i = 0; i < step.plan.sides; i++) {
-        const gf_gradient_pass pass = own_gradients(&step, i, own_pairs(&step, i));
+        const gf_gradient_pass pass = own_gradients(&step, i, OWN);
         step.ops->mask(&pass, keep + i * cols, 2 * cols);
     }
     uint8_t *by_sample = (uint8_t *)step.ws->id_scratch; /* two views: (sample, view) is wanted as [view][sample] */

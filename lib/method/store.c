@@ -233,6 +233,9 @@ glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *in
 
 /* ----- records ----- */
 
+int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
+void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }
+
 static glofnd_anchor *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
 
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out) {
@@ -340,7 +343,7 @@ static const char *noun(const char *name) {
 }
 
 /* Open addressing at half load: slot = position + 1 of the id that holds it, 0 = free. */
-static glofnd_status check_distinct(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
+glofnd_status gf_store_check_distinct(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
     const size_t slots = 2 * (size_t)n;
     memset(scratch, 0, slots * sizeof *scratch);
     for (int64_t i = 0; i < n; i++) {
@@ -371,18 +374,14 @@ glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const cha
                                  int distinct, int64_t *scratch) {
     if (n <= 0) return GLOFND_OK;
     TRY(check_range(err, s, 0, name, id, n));
-    return distinct ? check_distinct(err, name, id, n, scratch) : GLOFND_OK;
-}
-
-glofnd_status gf_store_check_keys(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
-    return check_distinct(err, name, id, n, scratch);
+    return distinct ? gf_store_check_distinct(err, name, id, n, scratch) : GLOFND_OK;
 }
 
 glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
     for (int64_t i = 0; i < n; i++)
         FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "%s[%lld] is %lld; %ss must not be negative", name, (long long)i,
                 (long long)id[i], noun(name));
-    return check_distinct(err, name, id, n, scratch);
+    return gf_store_check_distinct(err, name, id, n, scratch);
 }
 
 /* ----- rows tier ----- */
@@ -472,7 +471,7 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
         const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
         int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
         FAIL_IF(&c->err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
-        const glofnd_status status = check_distinct(&c->err, "id", id, n, scratch);
+        const glofnd_status status = gf_store_check_distinct(&c->err, "id", id, n, scratch);
         free(scratch);
         TRY(status);
     }
@@ -905,7 +904,7 @@ static glofnd_status check(gf_error *err, const glofnd_store *s, int side, const
     int64_t *scratch = (uint64_t)n <= SIZE_MAX / 32 ? malloc(2 * sizeof *scratch * (size_t)n + 1) : NULL;
     FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
     const glofnd_status status =
-        s->spec.keyed ? check_distinct(err, "id", id, n, scratch) : gf_store_check_ids(err, s, "id", id, n, 1, scratch);
+        s->spec.keyed ? gf_store_check_distinct(err, "id", id, n, scratch) : gf_store_check_ids(err, s, "id", id, n, 1, scratch);
     free(scratch);
     return status;
 }

@@ -70,7 +70,8 @@ void gf_store_shared_put(glofnd_store *s, int side, const glofnd_anchor *row);
 glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
                                  int distinct, int64_t *scratch);
 
-/* The same where ids are not rows of the store: they must not be negative, and differ. */
+/* Where ids are not rows of the store: keys, which must differ, and names, which must not be negative, too. */
+glofnd_status gf_store_check_distinct(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
 glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
 
 /* A store over rows of the caller (glofnd_ctx_state), for one step: nothing to free. The check is of the anchors `id` and of the
@@ -106,8 +107,6 @@ glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side
 glofnd_status gf_store_rows(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n, int insert, int64_t *row);
 /* Takes back the rows from `used` on, which must have no state: a step that failed. */
 void gf_store_forget_keys(glofnd_store *s, int64_t used);
-/* E_INDEX if a key occurs twice. `scratch` [2n]. */
-glofnd_status gf_store_check_keys(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
 
 /* ----- between the store's own files ----- */
 
@@ -151,6 +150,9 @@ glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char 
 glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out);
 int64_t gf_store_blocks(const glofnd_store *s);
 int64_t gf_store_block_rows(const glofnd_store *s, int64_t block); /* the last block may be shorter */
+/* Bit maps over pages and blocks of records: which were ever written. */
+int gf_bit(const uint64_t *bits, int64_t i);
+void gf_bit_set(uint64_t *bits, int64_t i);
 /* The record_bytes of one anchor, zeros where nothing was ever written. */
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
 /* Marks records first .. first+count-1 as written. */

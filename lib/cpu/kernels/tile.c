@@ -215,49 +215,43 @@ GF_INLINE vf share_of(vf e, vf v, const pair_masks *d, unsigned flags, float ome
     return vf_add(vf_keep(d->keep, e), vf_keep(d->flag, vf_mul(e, vf_set(omega))));
 }
 
-GF_INLINE void sum_general_row(const gf_tile *t, int r, const gf_sum_in *row, const int32_t *col_group, const gf_sum_out *out,
-                               unsigned flags, float omega, int64_t cap) {
-    const int64_t i = t->r0 + r;
-    const float *s = t->s + r * t->ld;
-    const vf k = vf_set(row->inv_tau[i]), peak = vf_set(flags & GF_SHIFT ? out->peak[i] : 0.0f);
-    vf sum = vf_set(0.0f), moment = sum, flagged = sum;
-    const vf bias = vf_set(row->bias);
-    const vf mid = vf_set(row->mid[i]);
-    int32_t kept = 0, above = 0;
-    for (int c = 0; c < t->pcols; c += GF_LANES) {
-        const vf v = vf_load(s + c);
-        const pair_masks d = classify(t, r, c, v, row, col_group, flags);
-        if (flags & GF_SIGMOID) {
-            const vm pulled = flags & GF_ATTRACT ? d.flag : vm_none();
-            const vf x = vf_fma(k, v, bias);
-            vf slope, term = vf_softplus(x, &slope);
-            term = vf_sub(share_of(term, v, &d, flags, omega), vf_keep(pulled, x));
-            slope = vf_sub(share_of(slope, v, &d, flags, omega), vf_keep(pulled, vf_set(1.0f)));
-            sum = vf_add(sum, term);
-            flagged = vf_add(flagged, slope);
-            moment = vf_fma(slope, vf_keep(vm_eq(v, v), v), moment);
-        } else {
-            const vf e = share_of(vf_exp(vf_sub(vf_mul(k, v), peak)), v, &d, flags, omega);
-            sum = vf_add(sum, e);
-            if (flags & GF_MOMENT) moment = vf_fma(e, vf_keep(vm_eq(v, v), v), moment);
-        }
-        if (flags & GF_ATTRACT && !(flags & GF_SIGMOID)) flagged = vf_addm(flagged, d.flag, v);
-        kept += __builtin_popcount(vm_bits(d.keep));
-        if (flags & GF_GROUP) above += __builtin_popcount(vm_bits(vm_lt(mid, v)));
-        window_push_row(row, out, i, s + c, vm_bits(d.open), cap);
-    }
-    if (flags & GF_GROUP) out->above[i] += above;
-    out->sum[i] += (double)vf_sum(sum);
-    if (flags & GF_MOMENT) out->moment[i] += (double)vf_sum(moment);
-    if (flags & (GF_ATTRACT | GF_SIGMOID)) out->flagged_s[i] += (double)vf_sum(flagged);
-    out->kept[i] += kept;
-}
-
 static void sum_rows(const gf_tile *t, const gf_sum_in *row, const int32_t *col_group, const gf_sum_out *out, unsigned flags,
                      float omega, int64_t window_cap) {
     for (int r = 0; r < t->rows; r++) {
         if (flags & GF_SHIFT) raise_peak(t, r, row, col_group, out, flags);
-        sum_general_row(t, r, row, col_group, out, flags, omega, window_cap);
+        const int64_t i = t->r0 + r;
+        const float *s = t->s + r * t->ld;
+        const vf k = vf_set(row->inv_tau[i]), peak = vf_set(flags & GF_SHIFT ? out->peak[i] : 0.0f);
+        const vf bias = vf_set(row->bias), mid = vf_set(row->mid[i]);
+        vf sum = vf_set(0.0f), moment = sum, flagged = sum;
+        int32_t kept = 0, above = 0;
+        for (int c = 0; c < t->pcols; c += GF_LANES) {
+            const vf v = vf_load(s + c);
+            const pair_masks d = classify(t, r, c, v, row, col_group, flags);
+            if (flags & GF_SIGMOID) {
+                const vm pulled = flags & GF_ATTRACT ? d.flag : vm_none();
+                const vf x = vf_fma(k, v, bias);
+                vf slope, term = vf_softplus(x, &slope);
+                term = vf_sub(share_of(term, v, &d, flags, omega), vf_keep(pulled, x));
+                slope = vf_sub(share_of(slope, v, &d, flags, omega), vf_keep(pulled, vf_set(1.0f)));
+                sum = vf_add(sum, term);
+                flagged = vf_add(flagged, slope);
+                moment = vf_fma(slope, vf_keep(vm_eq(v, v), v), moment);
+            } else {
+                const vf e = share_of(vf_exp(vf_sub(vf_mul(k, v), peak)), v, &d, flags, omega);
+                sum = vf_add(sum, e);
+                if (flags & GF_MOMENT) moment = vf_fma(e, vf_keep(vm_eq(v, v), v), moment);
+            }
+            if (flags & GF_ATTRACT && !(flags & GF_SIGMOID)) flagged = vf_addm(flagged, d.flag, v);
+            kept += __builtin_popcount(vm_bits(d.keep));
+            if (flags & GF_GROUP) above += __builtin_popcount(vm_bits(vm_lt(mid, v)));
+            window_push_row(row, out, i, s + c, vm_bits(d.open), window_cap);
+        }
+        if (flags & GF_GROUP) out->above[i] += above;
+        out->sum[i] += (double)vf_sum(sum);
+        if (flags & GF_MOMENT) out->moment[i] += (double)vf_sum(moment);
+        if (flags & (GF_ATTRACT | GF_SIGMOID)) out->flagged_s[i] += (double)vf_sum(flagged);
+        out->kept[i] += kept;
     }
 }
 
@@ -351,50 +345,45 @@ GF_INLINE void count_quality(const gf_tile *t, int r, int c, vm pair, vm row_kep
     vi_store(col_hits, vi_count(vi_load(col_hits), vm_andnot(same, col_kept)));
 }
 
-GF_INLINE void weigh_general_row(const gf_tile *t, int r, const gf_grad_in *row, const gf_grad_in *col,
-                                 const gf_grad_out *row_out, const gf_grad_out *col_out, int col_role, unsigned flags,
-                                 float omega) {
-    const int64_t i = t->r0 + r;
-    float *s = t->s + r * t->ld;
-    const vf k = vf_set(row->inv_tau[i]), log_w = vf_set(row->log_w[i]);
-    const vf attract = vf_set(flags & (GF_ATTRACT | GF_SIGMOID) ? row->attract[i] : 0.0f);
-    vf sum = vf_set(0.0f), moment = sum;
-    for (int c = 0; c < t->pcols; c += GF_LANES) {
-        const vf v = vf_load(s + c);
-        const vm pair = vm_eq(v, v), keep = row_keep(t, r, c, v, row, col, flags);
-        vm keep_col = keep;
-        vf p = weigh(v, pair, keep, k, log_w, attract, flags, omega);
-        if (col_role) {
-            const int64_t j = t->c0 + c;
-            keep_col = col_keep(t, r, c, v, row, col, flags);
-            const vf each = flags & (GF_ATTRACT | GF_SIGMOID) ? vf_load(col->attract + j) : vf_set(0.0f),
-                     w = vf_load(col->log_w + j);
-            const vf q = weigh(v, pair, keep_col, vf_load(col->inv_tau + j), w, each, flags, omega);
-            p = vf_add(p, q);
-            if (flags & GF_COLSUM) {
-                sum = vf_add(sum, q);
-                moment = vf_fma(q, vf_keep(pair, vf_sub(v, vf_load(col->align + j))), moment);
-            }
-        }
-        if (flags & GF_QUALITY) count_quality(t, r, c, pair, keep, keep_col, row, col, row_out, col_role ? col_out : NULL);
-        vf_store(s + c, p);
-    }
-    if (!(flags & GF_COLSUM)) return;
-    row_out->col_sum[i] += (double)vf_sum(sum);
-    row_out->col_moment[i] += (double)vf_sum(moment);
-}
-
 /* Flags that the two fast kernels do not support. */
 #define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS | GF_SIGMOID)
 
 static void weights(const gf_tile *t, const gf_grad_in *row, const gf_grad_in *col, const gf_grad_out *row_out,
                     const gf_grad_out *col_out, int col_role, unsigned flags, float omega) {
-    const int general = !col_role || (flags & GENERAL);
-    const vf k = vf_set(row->inv_tau[t->r0]);
+    const int general = !col_role || (flags & GENERAL), attracts = (flags & (GF_ATTRACT | GF_SIGMOID)) != 0;
+    const vf one_k = vf_set(row->inv_tau[t->r0]); /* the temperature of all rows, unless general */
     for (int r = 0; r < t->rows; r++) {
-        if (general) weigh_general_row(t, r, row, col, row_out, col_out, col_role, flags, omega);
-        else if (flags & GF_MASK || t->dirty) weigh_masked_row(t, r, k, row, col);
-        else weigh_plain_row(t, r, k, row, col);
+        const int64_t i = t->r0 + r;
+        float *s = t->s + r * t->ld;
+        if (!general) {
+            if (flags & GF_MASK || t->dirty) weigh_masked_row(t, r, one_k, row, col);
+            else weigh_plain_row(t, r, one_k, row, col);
+            continue;
+        }
+        const vf k = vf_set(row->inv_tau[i]), log_w = vf_set(row->log_w[i]), attract = vf_set(attracts ? row->attract[i] : 0.0f);
+        vf sum = vf_set(0.0f), moment = sum;
+        for (int c = 0; c < t->pcols; c += GF_LANES) {
+            const vf v = vf_load(s + c);
+            const vm pair = vm_eq(v, v), keep = row_keep(t, r, c, v, row, col, flags);
+            vm keep_col = keep;
+            vf p = weigh(v, pair, keep, k, log_w, attract, flags, omega);
+            if (col_role) {
+                const int64_t j = t->c0 + c;
+                keep_col = col_keep(t, r, c, v, row, col, flags);
+                const vf each = attracts ? vf_load(col->attract + j) : vf_set(0.0f), w = vf_load(col->log_w + j);
+                const vf q = weigh(v, pair, keep_col, vf_load(col->inv_tau + j), w, each, flags, omega);
+                p = vf_add(p, q);
+                if (flags & GF_COLSUM) {
+                    sum = vf_add(sum, q);
+                    moment = vf_fma(q, vf_keep(pair, vf_sub(v, vf_load(col->align + j))), moment);
+                }
+            }
+            if (flags & GF_QUALITY) count_quality(t, r, c, pair, keep, keep_col, row, col, row_out, col_role ? col_out : NULL);
+            vf_store(s + c, p);
+        }
+        if (!(flags & GF_COLSUM)) continue;
+        row_out->col_sum[i] += (double)vf_sum(sum);
+        row_out->col_moment[i] += (double)vf_sum(moment);
     }
     for (int r = t->rows; r < t->prows; r++) memset(t->s + r * t->ld, 0, sizeof(float) * (size_t)t->pcols);
 }

@@ -47,12 +47,6 @@ typedef struct gf_loss_out {
 /* Individual temperatures. */
 GF_HD int gf_loss_individual(const glofnd_options *o) { return o->loss == GLOFND_LOSS_ISOGCLR; }
 
-/* 1: the sum of exp times S is needed. */
-static inline int gf_loss_needs_mean(const glofnd_options *o) {
-    if (o->loss == GLOFND_LOSS_SIMCLR) return o->pairing == GLOFND_PAIRING_IMAGE_TEXT; /* for the gradient of tau */
-    return o->loss != GLOFND_LOSS_SOGCLR || o->compat == GLOFND_COMPAT_OFFICIAL;
-}
-
 /* log(exp(a) + exp(b)), also for -inf. */
 GF_HD double gf_log_add(double a, double b) {
     const double top = a > b ? a : b, low = a > b ? b : a;

@@ -42,10 +42,6 @@ GF_HD size_t gf_record_bytes(const gf_store_spec *spec) {
            (spec->keyed ? sizeof(int64_t) : 0);
 }
 
-/* Bit maps over pages and blocks of records: which were ever written. */
-static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
-static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }
-
 #define GF_STORE_BLOCK 4096 /* records per block: unit of the touched map and of checksums in a file */
 
 /* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero.
