@@ -2,6 +2,7 @@
 
 import argparse
 
+import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.modules import BoW, Dense
@@ -26,6 +27,7 @@ def pairs(path):
 
 
 anchors, positives = zip(*list(pairs(options.wordnet))[:options.samples])
+torch.manual_seed(0)  # of the model, which begins with random weights
 words = sorted({word for text in anchors + positives for word in text.split()})
 model = SentenceTransformer(modules=[BoW(words), Dense(len(words), 32)], device="cpu")
 dataset = Dataset.from_dict({"anchor": anchors, "positive": positives})
