@@ -339,6 +339,12 @@ typedef struct glofnd_batch {
     void *grad_negatives_a, *grad_negatives_b;      /* out, NULL: not wanted. Rows of dim numbers of grad_dtype, overwritten */
     double bias;                                    /* of this step, for loss sigmoid; 0: as in the options. For a
                                                        bias of exactly 0, set the option to 0 */
+    /* Several positives: samples of one number >= 0 are positives of each other. Negative: of their own other embedding alone.
+     * The k positives of a row count 1/k each where its similarity to them is maximised, and none is a negative: detector,
+     * thresholds and statistics know the other pairs alone. A candidate with the id of a sample is no negative of that sample's
+     * positives. `group` in contrast names pairs that are flagged. Not with compat OFFICIAL, similarity BANK, fnc_rule TOPK and
+     * THRESHOLD: E_UNSUPPORTED. */
+    const int32_t *positives; /* [n] or NULL */
 } glofnd_batch;
 
 typedef struct glofnd_stats {

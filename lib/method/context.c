@@ -58,6 +58,7 @@ gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q) {
     s.own = rows * per_sample;
     s.all = cols * per_sample;
     for (int i = 0; i < sides; i++) s.candidates[i] = q->candidates[i].n, s.keyed |= o->repeats || q->candidates[i].id != NULL;
+    s.several = q->positives != NULL, s.keyed |= s.several;
     const int64_t candidates = GF_MAX(s.candidates[0], s.candidates[1]);
     s.negatives = (cols - 1) * per_sample + candidates;
     s.tile = s.all <= 1024 ? 64 : 128;
@@ -120,6 +121,7 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int i, int64_
     TAKE(at, side->extra_none, candidates ? candidates + SLACK : 0),
         TAKE(at, side->extra_key, candidates ? candidates + SLACK : 0);
     TAKE(at, side->unpaired, s->keyed ? s->own : 0);
+    TAKE(at, side->others, s->several ? s->own : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
     const int64_t n = s->own + SLACK;
@@ -183,6 +185,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     TAKE(&at, ws->theta_sum, s->mutual ? s->all : 0);
     TAKE(&at, ws->key, s->keyed ? s->all + SLACK : 0), TAKE(&at, ws->key_table, s->keyed ? 2 * s->cols : 0);
     TAKE(&at, ws->key_count, s->keyed ? 3 * s->cols : 0);
+    TAKE(&at, ws->first_positive, s->several ? s->cols : 0), TAKE(&at, ws->next_positive, s->several ? s->cols : 0);
     TAKE(&at, ws->copy, s->rows), TAKE(&at, ws->next_copy, s->rows);
     TAKE(&at, ws->last_copy, s->keyed ? s->cols : 0);
     TAKE(&at, ws->row_log_u, s->keyed ? s->own : 0), TAKE(&at, ws->row_grad_tau, s->keyed ? s->own : 0);

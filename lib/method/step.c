@@ -12,8 +12,8 @@
  *     commit             state to the store; nothing in it has changed before
  *     pair_gradients     a second pass over all pairs turns the weights into gradients
  * The functions come in this order. Several ranks call glofnd_step_rows, gather the links, and call glofnd_step_grad: the same
- * functions. averages.c has what similarity BANK and neighbours add. On a device the plan and the formulas are the same, and it
- * does all between the checks and the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of
+ * functions. averages.c has what similarity BANK and neighbours add, positives.c several positives. On a device the plan and the
+ * formulas are the same, and it does all between the checks and the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of
  * device/pair_passes.h.
  *
  * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
@@ -88,6 +88,7 @@ static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *lin
     if (p->learned && p->updating && !p->marked) TRY(p->pooled ? move_pooled(step) : update_lambda(step, &again));
     if (again) step->repeats++, sum_kept(step);
     rescue_rows(step);
+    if (p->several) gf_positives_sum(step);
     TRY(row_losses(step, links));
     if (!(p->want & GLOFND_WANT_NO_UPDATE)) commit(step);
     step->ctx->has_rows = 1;
@@ -165,6 +166,7 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glof
                            .slot = part.slot,
                            .label = q.label,
                            .group = q.group,
+                           .positives = q.positives,
                            .support_a = extra.support_a,
                            .support_b = extra.support_b,
                            .bank_a = extra.bank_a,
@@ -231,6 +233,17 @@ static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, co
     return GLOFND_OK;
 }
 
+/* Several positives of a sample. */
+static glofnd_status check_positives(gf_error *err, const glofnd_options *o) {
+    const int fnc_scores = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    const char *with = o->compat == GLOFND_COMPAT_OFFICIAL       ? "compat official"
+                       : o->similarity == GLOFND_SIMILARITY_BANK ? "similarity bank"
+                       : fnc_scores                              ? "fnc_rule topk and threshold"
+                                                                 : NULL;
+    FAIL_IF(err, with, GLOFND_E_UNSUPPORTED, "several positives (batch.positives) do not go with %s", with);
+    return GLOFND_OK;
+}
+
 /* The contents that glofnd_ctx_state() gives the steps of a context. */
 static gf_store_spec lent_spec(const glofnd_ctx *c) {
     return (gf_store_spec){.n = c->state_n, .modalities = gf_sides(&c->o), .temperatures = gf_loss_individual(&c->o)};
@@ -273,6 +286,9 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     FAIL_IF(err, ctx->device && (q->candidates[0].id || q->candidates[1].id), GLOFND_E_UNSUPPORTED,
             "ids of candidates (batch.negatives_a_id, negatives_b_id) do not go with device cuda yet");
     FAIL_IF(err, ctx->device && o->repeats, GLOFND_E_UNSUPPORTED, "repeats does not go with device cuda yet");
+    if (q->positives) TRY(check_positives(err, o));
+    FAIL_IF(err, ctx->device && q->positives, GLOFND_E_UNSUPPORTED,
+            "several positives (batch.positives) do not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -357,8 +373,9 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     for (int i = 0; i < p.sides; i++) {
         p.candidates[i] = q->candidates[i].n;
         p.negatives[i] = (q->cols - 1) * p.per_sample + q->candidates[p.sides - 1 - i].n;
-        p.keyed |= o->repeats || q->candidates[i].id != NULL;
+        p.keyed |= o->repeats || q->candidates[i].id != NULL || q->positives != NULL;
     }
+    p.several = q->positives != NULL;
     p.tau = q->tau > 0.0 ? q->tau : o->tau;
     p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
     p.bias = isnan(q->bias) ? o->bias : q->bias;
@@ -418,7 +435,8 @@ uint64_t gf_plan_phase(const gf_plan *p) {
                               p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1,
                               (double)p->candidates[0],
                               (double)p->candidates[1],
-                              p->keyed};
+                              p->keyed,
+                              p->several};
     uint64_t hash = 0xcbf29ce484222325u, bits;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         memcpy(&bits, &numbers[i], sizeof bits);
@@ -501,35 +519,53 @@ static int64_t key_place(const gf_step *step, int64_t id) {
     return (int64_t)at;
 }
 
-/* Keys of rows and candidates. Only anchors that occur more than once have one: all others cost nothing in the passes. */
+/* The first sample of the batch with the id of sample j. */
+static int32_t first_of_id(const gf_step *step, int64_t j) {
+    return step->ws->key_table[key_place(step, step->batch->id[j])] - 1;
+}
+
+/* Pairs of one key are no negatives: samples of one anchor, and positives of each other. */
+static int32_t key_of_sample(const gf_step *step, int64_t j) {
+    const int32_t first = step->plan.several ? step->ws->first_positive[j] : -1;
+    return first >= 0 ? first : first_of_id(step, j);
+}
+
+/* Keys of rows and candidates. Only anchors that occur more than once, or have several positives, have one: all others cost
+ * nothing in the passes. */
 static glofnd_status make_keys(gf_step *step) {
     const gf_step_batch *q = step->batch;
     const gf_plan *p = &step->plan;
     gf_workspace *ws = step->ws;
     const size_t cols = (size_t)q->cols;
+    if (p->several) gf_positives_find(step); /* in the memory of the table */
     memset(ws->key_table, 0, sizeof *ws->key_table * 2 * cols);
     memset(ws->key_count, 0, sizeof *ws->key_count * 3 * cols);
     for (int64_t r = 0; r < p->all; r++) ws->key[r] = -1;
     for (int64_t j = 0; j < q->cols; j++) {
         int32_t *entry = &ws->key_table[key_place(step, q->id[j])];
         if (*entry == 0) *entry = (int32_t)j + 1;
-        ws->key_count[3 * (*entry - 1)]++;
+        FAIL_IF(&step->ctx->err, p->several && ws->first_positive[j] != ws->first_positive[*entry - 1], GLOFND_E_ARGUMENT,
+                "batch.positives[%lld] is %d and [%lld] is %d, but both samples have the id %lld", (long long)(*entry - 1),
+                q->positives[*entry - 1], (long long)j, q->positives[j], (long long)q->id[j]);
+        ws->key_count[3 * key_of_sample(step, j)]++;
     }
     for (int i = 0; i < p->sides; i++)
         for (int64_t c = 0; c < p->candidates[i]; c++) {
             const int64_t *id = q->candidates[i].id; /* negative: unknown, and no sample's, unless the store has keys */
-            const int32_t first = id ? ws->key_table[key_place(step, id[c])] - 1 : -1;
+            const int32_t sample = id ? ws->key_table[key_place(step, id[c])] - 1 : -1;
+            const int32_t first = sample < 0 ? -1 : key_of_sample(step, sample);
             ws->side[i].extra_key[c] = first;
             if (first >= 0) ws->key_count[3 * first + 1 + i]++;
         }
     for (int64_t j = 0; j < q->cols; j++) {
-        const int32_t first = ws->key_table[key_place(step, q->id[j])] - 1, *count = &ws->key_count[3 * first];
+        const int32_t first = key_of_sample(step, j), *count = &ws->key_count[3 * first];
         const int own = j >= q->row0 && j < q->row0 + q->rows;
         for (int v = 0; v < p->per_sample && count[0] + count[1] + count[2] > 1; v++) ws->key[j * p->per_sample + v] = first;
         for (int i = 0; i < p->sides && own; i++) {
             const int32_t n = (count[0] - 1) * p->per_sample + count[1 + p->sides - 1 - i];
             FAIL_IF(&step->ctx->err, n >= p->negatives[i], GLOFND_E_INDEX,
-                    "batch.id[%lld] is %lld, and so are the ids of all other samples and candidates: it has no negative",
+                    "batch.id[%lld] is %lld, and all other samples and candidates have that id or are its positives: it has no "
+                    "negative",
                     (long long)j, (long long)q->id[j]);
             for (int v = 0; v < p->per_sample; v++) ws->side[i].unpaired[(j - q->row0) * p->per_sample + v] = n;
         }
@@ -542,9 +578,9 @@ static glofnd_status make_keys(gf_step *step) {
 static glofnd_status make_copies(gf_step *step) {
     const gf_step_batch *q = step->batch;
     gf_workspace *ws = step->ws;
-    const int per_sample = step->plan.per_sample, parts = q->cols % q->rows == 0 && q->row0 % q->rows == 0;
+    const int parts = q->cols % q->rows == 0 && q->row0 % q->rows == 0;
     for (int64_t j = 0; j < q->cols; j++) {
-        const int64_t first = ws->key[j * per_sample] < 0 ? j : ws->key[j * per_sample], a = j - q->row0;
+        const int64_t first = first_of_id(step, j), a = j - q->row0;
         const int own = a >= 0 && a < q->rows, other = first >= q->row0 && first < q->row0 + q->rows;
         FAIL_IF(&step->ctx->err, own != other || (parts && j / q->rows != first / q->rows), GLOFND_E_INDEX,
                 "batch.id[%lld] and batch.id[%lld] are both %lld, on different ranks; copies of a sample must lie on one rank",
@@ -559,10 +595,10 @@ static glofnd_status make_copies(gf_step *step) {
 
 glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *q) {
     const gf_workspace *ws = ctx->ws; /* most times it is laid out for such a batch already */
-    const int keyed = ctx->o.repeats || q->candidates[0].id || q->candidates[1].id;
+    const int several = q->positives != NULL, keyed = ctx->o.repeats || q->candidates[0].id || q->candidates[1].id || several;
     if (!ws || ws->configuration != ctx->configuration || ws->shape.rows != q->rows || ws->shape.cols != q->cols ||
         ws->shape.dim != q->dim || ws->shape.candidates[0] != q->candidates[0].n ||
-        ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed) {
+        ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed || ws->shape.several != several) {
         const gf_shape shape = gf_shape_of_batch(ctx, q);
         TRY(gf_workspace_lay_out(ctx, &shape, 0));
         ctx->ws->configuration = ctx->configuration;
@@ -1165,9 +1201,12 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
             for (int v = 0; v < per_sample; v++) {
                 const int64_t r = a * per_sample + v;
                 const gf_summed_row x = summed_row(step, i, r);
-                const gf_loss_in in = gf_row_loss_in(p, &x, side->state[a].log_u, batch_u);
+                gf_loss_in in = gf_row_loss_in(p, &x, side->state[a].log_u, batch_u);
+                if (p->several) gf_others_join(p, &x, &side->others[r], &in);
                 const gf_loss_out y = gf_loss_gradient(&p->o, &in);
-                links[p->sides * r + i] = gf_row_link(p, &x, &y);
+                gf_link *link = &links[p->sides * r + i];
+                *link = gf_row_link(p, &x, &y);
+                if (p->several) gf_others_link(p, &x, &side->others[r], &y, link);
                 log_u[v] = y.log_u;
                 tau = in.tau;
                 grad_tau += y.grad_tau / per_sample; /* two views share the temperature of their anchor */
@@ -1362,6 +1401,7 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
     for (int i = 0; i < p->anchored; i++)
         if (p->candidates[other - i] > 0) candidate_gradients(step, i);
     if (p->neighbours) gf_neighbours_add_gradient(step);
+    if (p->several) gf_positives_add_gradient(step);
 
     const gf_side *a = &side[0], *b = &side[other];
     const int64_t ld = a->z.ld, skip = step->ws->shape.topk ? 0 : q->row0 * p->per_sample; /* where grad[] starts */

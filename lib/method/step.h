@@ -53,6 +53,15 @@ glofnd_status gf_neighbours_check_found(const gf_step *step);
 void gf_neighbours_add_loss(const gf_step *step, gf_totals *sum);
 void gf_neighbours_add_gradient(const gf_step *step);
 
+/* ----- positives.c: several positives of a sample, where the plan has them ----- */
+
+/* first_positive and next_positive of the workspace. */
+void gf_positives_find(gf_step *step);
+/* After the temperatures of the rows are known: `others` of the own rows. */
+void gf_positives_sum(gf_step *step);
+/* Of all pairs of positives, those of one sample too, for the own rows; pos is 0 then. */
+void gf_positives_add_gradient(gf_step *step);
+
 /* ----- detect.c ----- */
 
 /* WCL's groups (Zheng et al. 2021), for a step with detector COMPONENTS. group [cols]: the connected component of every sample in

@@ -5,6 +5,7 @@
 #include "method/context.h"
 #include "method/formulas/neighbours.h"
 #include "method/formulas/plan.h"
+#include "method/formulas/row.h"
 
 typedef struct gf_side {
     /* embeddings */
@@ -21,7 +22,8 @@ typedef struct gf_side {
     int32_t *extra_none;    /* [candidates] -1: their label and group */
     float *extra_grad;      /* [candidates][ld] */
     double *positive;       /* [own] S of the positive pair */
-    int32_t *unpaired;      /* [own] pairs of a row that are none, as both ends are one anchor; NULL: there are no such pairs */
+    int32_t *unpaired;      /* [own] pairs of a row that are none, by its key; NULL: there are no such pairs */
+    gf_others *others;      /* [own] several positives: sums over those of other samples */
     /* thresholds */
     float *quantile;            /* [own] a selected order statistic */
     gf_rounded rounded;         /* rows from whose products the candidates of the lists come; row NULL: from those of z */
@@ -40,7 +42,7 @@ typedef struct gf_side {
     /* gradient */
     gf_grad_in weights; /* of all rows, from the links */
     gf_grad_out grads;  /* of the own rows; grad: FNC TOPK, of all */
-    float *pos;         /* [all] weight of the positive pair */
+    float *pos;         /* [all] as gf_link */
 } gf_side;
 
 #define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time; whole panels */
@@ -69,10 +71,13 @@ typedef struct gf_workspace {
     gf_link *links; /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
     double *theta_sum; /* [all] thresholds to be summed over ranks */
-    /* Keys: rows and candidates of one key >= 0 are of one anchor. A key is the position of the anchor's first sample. */
+    /* Keys: rows and candidates of one key >= 0 are of one anchor, or positives of each other. A key is the position of the first of
+     * these samples. */
     int32_t *key;       /* [all], of both sides */
     int32_t *key_table; /* [2 cols] position + 1, at a place that its id gives; 0: free */
     int32_t *key_count; /* [cols][3] samples of the batch, candidates of each side with this key */
+    int32_t *first_positive,
+        *next_positive; /* [cols] positives of each other: their first sample, -1: alone; the next, -1: the last */
     /* repeats: own samples of one anchor are a list from its first one on. */
     int32_t *copy;                    /* [rows] the first one */
     int32_t *next_copy;               /* [rows] -1: the last one */

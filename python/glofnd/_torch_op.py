@@ -27,7 +27,7 @@ from ._watch import Watch
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER, GRAD_A, GRAD_B = 1, 2, 4, 8  # bits of the operator's `flags`; the last two: gradients of candidates are wanted
-INPUTS = ("a", "b", "index", "labels", "groups")
+INPUTS = ("a", "b", "index", "labels", "groups", "positives")
 CANDIDATES = ("negatives_a", "negatives_b", "negatives_a_id", "negatives_b_id")
 ROW_BYTES = 36
 REMEMBERED_STEPS = 8  # losses in checkpointed parts whose backward has not begun
@@ -208,7 +208,7 @@ def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: i
 
 
 def run_step_candidates(*arguments):  # type: ignore[no-untyped-def]
-    """The same with negatives beyond the batch."""
+    """The same with negatives beyond the batch, or several positives."""
     a = arguments[0]
     if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
             torch._C._len_torch_dispatch_stack() == 0):
@@ -236,13 +236,14 @@ def classes_of(x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
 
 
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-               groups: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
+               groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
     """The batch struct of the core, filled. Fields that no step of this package uses stay 0."""
     batch = core.batch
     batch.n, batch.dim = a.shape
     batch.a, batch.b, batch.id = a.data_ptr(), b.data_ptr(), index.data_ptr()
     batch.label = 0 if labels is None else labels.data_ptr()
     batch.group = 0 if groups is None else groups.data_ptr()
+    batch.positives = 0 if positives is None else positives.data_ptr()
     batch.a_stride, batch.b_stride = a.stride(0), b.stride(0)
     batch.dtype, batch.grad_dtype = DTYPES[a.dtype], grad_dtype
     batch.epoch, batch.want, batch.tau = core.epoch, want, tau
@@ -326,14 +327,14 @@ def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: in
     a = tensors["a"]
     assert a is not None
     own = torch.tensor([a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None,
-                        tensors["groups"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, options_code(core)],
+                        tensors["groups"] is not None, tensors["positives"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, options_code(core)],
                        dtype=torch.int64, device=a.device)
     table = gather(core, own, world)
     assert table is not None
     lines = table.reshape(world, -1).tolist()
     if any(line != lines[0] for line in lines):
         raise _lib.ArgumentError(
-            "ranks differ in (batch, dim, dtype, epoch, labels, groups, training, num_samples, code of the options): " +
+            "ranks differ in (batch, dim, dtype, epoch, labels, groups, positives, training, num_samples, code of the options): " +
             "; ".join(map(str, lines)) + ". Every rank needs a batch of the same size (DataLoader drop_last=True), the same "
             "set_epoch(), train() or eval(), and the same options; a loss on one rank alone needs process_group=False")
 
@@ -456,8 +457,8 @@ def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) ->
 library = torch.library.Library("glofnd", "DEF")
 library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, "
                "int handle, int flags) -> (Tensor, Tensor, Tensor)")
-library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor? negatives_a, "
-               "Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
+library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? positives, Tensor? tau, "
+               "Tensor? negatives_a, Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
                "(Tensor, Tensor, Tensor, Tensor, Tensor)")
 
 
@@ -486,8 +487,8 @@ def empty_results(a: torch.Tensor, tau: Optional[torch.Tensor]) -> tuple[torch.T
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-                groups: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int, candidates: Any = None,
-                flags: int = 0) -> tuple[torch.Tensor, ...]:
+                groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int,
+                candidates: Any = None, flags: int = 0) -> tuple[torch.Tensor, ...]:
     """One rank: all results stay on the device, and nothing waits for it."""
     loss, grads, grad_tau = empty_results(a, tau)
     value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
@@ -498,7 +499,7 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
         core.reserve(a.shape[0] + more, a.shape[0] + more, a.shape[1])
         if torch.cuda.is_current_stream_capturing():
             core.captured = True
-    fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[grads.dtype])
+    fill_batch(core, a, b, index, labels, groups, positives, want, value, DTYPES[grads.dtype])
     more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
     core.last = True
     bias = bias_of(core, tau)
@@ -530,7 +531,8 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
 
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
-          tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int, candidates: Any = None) -> tuple[torch.Tensor, ...]:
+          tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int, candidates: Any = None,
+          positives: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
     core = core_of(handle)
     with core.lock, _current(core.device):
         if flags & UPDATE and in_backward():
@@ -540,10 +542,10 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
             core.count_samples(a.shape[0])
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         if core.ranks()[1] > 1:
-            wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups))
+            wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups, positives))
             results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want, candidates, flags)
         else:
-            results = step_of_one(core, a, b, index, classes_of(labels), classes_of(groups), tau, want, candidates, flags)
+            results = step_of_one(core, a, b, index, *map(classes_of, (labels, groups, positives)), tau, want, candidates, flags)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             remember(core, a, b, index, results, bool(flags & REMEMBER))
         if flags & UPDATE:
@@ -551,14 +553,14 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         return results
 
 
-def _step_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle,
-                     flags):  # type: ignore[no-untyped-def]
+def _step_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock,
+                     handle, flags):  # type: ignore[no-untyped-def]
     rows = tuple(None if x is None else readable(x) for x in (negatives_a, negatives_b))
     ids = tuple(None if x is None else x.contiguous() for x in (negatives_a_id, negatives_b_id))
     core = core_of(handle)
     with core.lock:
         try:
-            return _step(a, b, index, labels, groups, tau, clock, handle, flags, rows + ids)
+            return _step(a, b, index, labels, groups, tau, clock, handle, flags, rows + ids, positives)
         finally:
             clear_candidates(core.batch)
 
@@ -574,7 +576,7 @@ def _fake(a, b, index, labels, groups, tau, clock, handle, flags):  # type: igno
 
 
 @torch.library.register_fake("glofnd::step_candidates", lib=library)
-def _fake_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
+def _fake_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
     dtype = grad_type(a.dtype)
     more = [torch.empty(0, dtype=dtype) if x is None else
             torch.empty(x.shape if flags & wanted else (0, x.shape[1]), dtype=dtype, device=x.device)
@@ -612,8 +614,8 @@ class CandidateStepFunction(torch.autograd.Function):
     """glofnd::step_candidates under autograd."""
 
     @staticmethod
-    def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
-        loss, *grads = run_step_candidates(a, b, index, labels, groups, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
+    def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, positives, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
+        loss, *grads = run_step_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
         _keep(ctx, a, tau, *grads)
         return loss
 
@@ -622,7 +624,7 @@ class CandidateStepFunction(torch.autograd.Function):
         _no_second_gradient()
         grads, grad_tau, *more = ctx.saved_tensors
         extra = ((x * g).to(ctx.dtype) if wanted else None for x, wanted in zip(more, ctx.needs_input_grad[3:]))
-        return *_scaled(ctx, grads, grad_tau, g), *extra, None, None, None, None, None, None, None, None
+        return *_scaled(ctx, grads, grad_tau, g), *extra, *[None] * 9
 
 
 class StepFunction(torch.autograd.Function):

@@ -193,7 +193,8 @@ class GloFNDLoss(nn.Module):
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: Any = None, labels: Optional[torch.Tensor] = None, *,
                 groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None, negatives: Any = None,
-                negatives_index: Any = None, bias: Union[None, float, torch.Tensor] = None) -> torch.Tensor:
+                negatives_index: Any = None, bias: Union[None, float, torch.Tensor] = None,
+                positives: Optional[torch.Tensor] = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
@@ -206,9 +207,11 @@ class GloFNDLoss(nn.Module):
                  further texts (documents), negatives of z1. A pair (n1, n2), either may be None: also further images, negatives of z2.
                  They get gradients if they require them. Several ranks: negatives of this rank's samples
         negatives_index  [m], or a pair: the sample that each is an embedding of, -1 if unknown. No negative of that sample
+        positives  [batch] integers: samples of one number are positives of each other, with weights 1/k (SupCon), and no negatives;
+                 negative: of none but its own. Thresholds are for the other pairs. groups in contrast are pairs to flag
         """
         index = _index_tensor(index, z1)
-        z1, z2 = self._check(z1, z2, index, labels, groups)
+        z1, z2 = self._check(z1, z2, index, labels, groups, positives)
         tau = temperature(self) if tau is None else _temperature(tau)
         if isinstance(tau, torch.Tensor) and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
@@ -221,13 +224,15 @@ class GloFNDLoss(nn.Module):
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
-        if negatives is None and negatives_index is None:
+        if negatives is None and negatives_index is None and positives is None:
             return StepFunction.apply(z1, z2, tau, _int64(index), labels, groups, self._clock, self._handle, flags)
-        (n1, n2), ids = self._check_negatives(z1, negatives, negatives_index)
+        (n1, n2), ids = (None, None), [None, None]  # type: tuple[Any, Any], list[Any]
+        if negatives is not None or negatives_index is not None:
+            (n1, n2), ids = self._check_negatives(z1, negatives, negatives_index)
         for rows, bit in ((n1, GRAD_A), (n2, GRAD_B)):
             if rows is not None and rows.requires_grad and torch.is_grad_enabled():
                 flags |= bit
-        return CandidateStepFunction.apply(z1, z2, tau, n1, n2, _int64(index), labels, groups, *ids, self._clock, self._handle, flags)
+        return CandidateStepFunction.apply(z1, z2, tau, n1, n2, _int64(index), labels, groups, positives, *ids, self._clock, self._handle, flags)
 
     def _check_negatives(self, z1: torch.Tensor, negatives: Any, index: Any) -> tuple[list[Any], list[Any]]:
         """Candidates of either side, in the type of the batch, and their indices."""
@@ -265,24 +270,24 @@ class GloFNDLoss(nn.Module):
         return rows, ids
 
     def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-               groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+               groups: Optional[torch.Tensor], positives: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
         """The two embeddings in one type that the library reads; refuses what cannot be meant."""
         if index is None:
             raise ArgumentError("index is missing: the positions of the samples in the dataset, which glofnd.torch.WithIndex(dataset) adds to them")
-        for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups)):
+        for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("positives", positives)):
             if not isinstance(x, torch.Tensor) and (x is not None or name in ("z1", "z2", "index")):
                 raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor, as torch.as_tensor({name}) makes it")
         device, rows = z1.device, z1.shape[:1]
-        if (z1.dim() == 2 and z1.shape == z2.shape and index.shape == rows and labels is None and groups is None and
+        if (z1.dim() == 2 and z1.shape == z2.shape and index.shape == rows and labels is None and groups is None and positives is None and
                 device == z2.device == index.device == self._clock.device and z1.dtype == z2.dtype and z1.dtype in DTYPES and
                 index.dtype == torch.int64 and z1.layout is z2.layout is torch.strided):
             return z1, z2  # nothing to say, and most calls are like this
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ArgumentError(f"z1 has shape {list(z1.shape)}, z2 {list(z2.shape)}; expected the same [batch, dim] for both")
-        for name, x in (("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("this loss", self._clock)):
+        for name, x in (("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("positives", positives), ("this loss", self._clock)):
             if x is not None and x.device != z1.device:
                 raise ArgumentError(f"z1 is on {z1.device}, {name} on {x.device}: move one of them with .to({str(z1.device)!r})")
-        for name, x in (("index", index), ("labels", labels), ("groups", groups)):
+        for name, x in (("index", index), ("labels", labels), ("groups", groups), ("positives", positives)):
             if x is not None and (x.dim() != 1 or x.shape[0] != z1.shape[0]):
                 raise ArgumentError(f"{name} has shape {list(x.shape)}; expected [{z1.shape[0]}]: one number per sample")
             if x is not None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
@@ -373,15 +378,15 @@ class GloFNDLoss(nn.Module):
 
     @torch.no_grad()
     def mask(self, z1: torch.Tensor, z2: torch.Tensor, index: Any, labels: Optional[torch.Tensor] = None, *,
-             groups: Optional[torch.Tensor] = None) -> torch.Tensor:
+             groups: Optional[torch.Tensor] = None, positives: Optional[torch.Tensor] = None) -> torch.Tensor:
         """The negatives that a step on this batch would keep, among this rank's samples; the state stays as it is.
 
         Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
         """
         index = _index_tensor(index, z1)
-        z1, z2 = self._check(z1, z2, index, labels, groups)
+        z1, z2 = self._check(z1, z2, index, labels, groups, positives)
         n, core = z1.shape[0], self._core
-        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of(labels), classes_of(groups)]
+        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), *map(classes_of, (labels, groups, positives))]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau

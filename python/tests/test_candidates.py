@@ -203,6 +203,87 @@ class Repeats(unittest.TestCase):
             criterion(a, b, [1] * 6)
 
 
+def supcon(a, b, sets, tau=TAU):
+    """L_out of Khosla et al. 2020 over the rows of both views; a number below 0 is of no set."""
+    z, sets = F.normalize(torch.cat([a, b]), dim=1), torch.cat([sets, sets])
+    scores, n = z @ z.T / tau, len(a)
+    own = torch.eye(2 * n, dtype=torch.bool)
+    near = ((sets[:, None] == sets[None, :]) & (sets[:, None] >= 0)) | own.roll(n, 0)
+    near &= ~own
+    log_all = scores.masked_fill(own, -torch.inf).logsumexp(1)
+    return (log_all - (scores * near).sum(1) / near.sum(1)).mean()
+
+
+class Positives(unittest.TestCase):
+    sets = torch.tensor([4, -1, 4, 7, -1, 7, 4, 9])
+
+    def compare(self, loss, want, **options):
+        given = rows(8, 6, 1), rows(8, 6, 2)
+        x, y = leaves(*given), leaves(*(t.double() for t in given))
+        got = GloFNDLoss(8, loss, **{**PLAIN, **options})(x[0], x[1], range(8), positives=self.sets)
+        Dense.compare(self, got, want(*y), x, y, 5e-5)  # type: ignore[arg-type]
+
+    def test_it_is_supcon(self):
+        self.compare("simclr", lambda a, b: supcon(a, b, self.sets))
+
+    def test_sigmoid_has_a_term_for_each(self):
+        def dense(a, b):
+            scores = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / TAU - 3
+            near = (self.sets[:, None] == self.sets[None, :]) & (self.sets[:, None] >= 0) | torch.eye(8, dtype=torch.bool)
+            return F.softplus(torch.where(near, -scores, scores)).sum() / 8
+
+        self.compare("sigmoid", dense, pairing="image-text", bias=-3, learn_bias=False)
+
+    def test_thresholds_see_the_other_pairs(self):
+        a, b = rows(8, 6, 1), rows(8, 6, 2)
+        criterion = GloFNDLoss(8, "sogclr", alpha=0.2)
+        criterion(a, b, range(8), positives=self.sets)
+        self.assertEqual(criterion.stats()["pairs"], 4 * (8 * 7 - 3 * 2 - 2))
+        keep = criterion.mask(a, b, range(8), positives=self.sets)
+        self.assertFalse(keep[0, :, :, [2, 6]].any())
+        self.assertTrue(keep[1].any())
+
+    def test_training_goes_on_to_the_bit_and_numpy_is_the_same(self):
+        a, b = rows(8, 6, 1), rows(8, 6, 2)
+        make = lambda: GloFNDLoss(8, "sogclr", alpha=0.2)  # noqa: E731
+        one, other, arrays = make(), make(), glofnd.numpy.GloFND(8, loss="sogclr", alpha=0.2)
+        for step in range(6):
+            if step == 3:
+                state = other.state_dict()
+                other = make()
+                other.load_state_dict(state)
+            x, y = leaves(a + step, b)
+            loss = one(x, y, range(8), positives=self.sets)
+            loss.backward()
+            self.assertEqual(loss.item(), other(a + step, b, range(8), positives=self.sets).item())
+            result = arrays.step((a + step).numpy(), b.numpy(), range(8), positives=self.sets.numpy())
+            np.testing.assert_array_equal(result.grad_a, x.grad.numpy())
+        self.assertTrue(torch.equal(one.thresholds(), other.thresholds()))
+
+    def test_with_candidates_in_a_compiled_graph(self):
+        criterion = GloFNDLoss(8, "clip", detector="none", learn_tau=False)
+        a, b, n = *leaves(rows(8, 6, 1)), rows(8, 6, 2), rows(5, 6, 3)
+        compiled = torch.compile(lambda: criterion(a, b, torch.arange(8), negatives=n, positives=self.sets), backend="aot_eager", fullgraph=True)
+        compiled().backward()
+        seen, a.grad = a.grad, None
+        criterion(a, b, torch.arange(8), negatives=n, positives=self.sets).backward()
+        self.assertTrue(torch.equal(seen, a.grad))
+        self.assertEqual(criterion.stats()["pairs"], 2 * (8 * 7 - 3 * 2 - 2) + 8 * 5)
+
+    def test_refusals(self):
+        a = rows(8, 6, 1)
+        for criterion, sets, text in (
+                (GloFNDLoss(8), self.sets.float(), "positives is torch.float32; expected integers"),
+                (GloFNDLoss(8), self.sets[:5], r"positives has shape \[5\]"),
+                (GloFNDLoss(8), [0] * 8, "positives is of type list"),
+                (GloFNDLoss(8), torch.zeros(8, dtype=torch.int64), "no negative"),
+                (GloFNDLoss(8, compat="official"), self.sets, "compat official"),
+                (GloFNDLoss(8, similarity="bank", dim=6), self.sets, "similarity bank"),
+                (GloFNDLoss(8, detector="fnc", fnc_rule="topk"), self.sets, "fnc_rule topk")):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                criterion(a, a, torch.arange(8), positives=sets)
+
+
 class Refusals(unittest.TestCase):
     def test_what_cannot_be_meant(self):
         a, n = rows(6, 8, 1), rows(4, 8, 2)

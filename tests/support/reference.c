@@ -84,14 +84,20 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                      : q->negatives_b_id ? q->negatives_b_id[b]
                                          : -1;
     }
+    r->set = zeros(cols, sizeof *r->set);
+    for (int64_t col = 0; col < cols; col++) {
+        r->set[col] = -1;
+        for (int64_t i = 0; i < q->n && q->positives; i++)
+            if (col < rows ? i == col / 2 : r->id[col] == q->id[i]) r->set[col] = q->positives[i];
+    }
     r->would = zeros(square, 1);
     r->flag = zeros(square, 1);
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->id,    r->b,    r->judged,   r->h,        r->norm,      r->z,        r->sim, r->theta,
-                         r->would, r->flag, r->tau,      r->count,    r->align,     r->ghat,     r->u,   r->dsim,
-                         r->dz,    r->grad, r->row_loss, r->row_dtau, r->row_ratio, r->row_dbias};
+    void *const all[] = {r->set,   r->id,    r->b,    r->judged,   r->h,        r->norm,      r->z,        r->sim,
+                         r->theta, r->would, r->flag, r->tau,      r->count,    r->align,     r->ghat,     r->u,
+                         r->dsim,  r->dz,    r->grad, r->row_loss, r->row_dtau, r->row_ratio, r->row_dbias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -109,8 +115,15 @@ int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
     if (!ref_is_anchor(r, row)) return 0;
     const int64_t side = col < r->rows ? col % 2 : col - r->rows >= r->extra_a;
     if (col < r->rows && row / 2 == col / 2) return 0;
-    if (r->id[row] == r->id[col]) return 0;
+    if (r->id[row] == r->id[col] || (r->set[row] >= 0 && r->set[row] == r->set[col])) return 0;
     return r->two_views || row % 2 != side;
+}
+
+/* Of an anchor: its other view or modality, and those of its set. */
+int ref_is_positive(const ref_step *r, int64_t row, int64_t col) {
+    if (!ref_is_anchor(r, row) || col >= r->rows || row == col) return 0;
+    if (col == (row ^ 1)) return 1;
+    return r->set[row] >= 0 && r->set[row] == r->set[col] && (r->two_views || row % 2 != col % 2);
 }
 
 int64_t ref_first_sample(const ref_step *r, int64_t i) {

@@ -37,6 +37,7 @@ typedef struct ref_step {
     int64_t batch, rows, dim; /* B, 2B, d */
     int64_t cols, extra_a;    /* 2B and all candidates, C; candidates of a */
     int64_t *id;              /* [C] -1: unknown */
+    int64_t *set; /* [C] columns of one number >= 0 are positives of each other; candidates: of the sample with their id */
     int two_views;
     int forward;           /* only even rows are anchors */
     double *h, *norm, *z;  /* [C][d], [C], [C][d] */
@@ -86,6 +87,7 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
 /* Shared by the parts of the reference. */
 int ref_is_anchor(const ref_step *r, int64_t row);
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
+int ref_is_positive(const ref_step *r, int64_t row, int64_t col);
 int64_t ref_first_sample(const ref_step *r, int64_t i); /* of the batch, with the id of sample i */
 int64_t ref_negatives(const ref_step *r, int64_t row);  /* n of a row */
 double ref_quantile(const ref_step *r, int64_t row,

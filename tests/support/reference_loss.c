@@ -1,7 +1,7 @@
 /* reference_loss.c - the losses: per row the kept negatives, the moving average u, the value, and dL/dS; temperatures; ranks.
  *
  * Notation of a row r: k = 1/tau, w = 1 for a kept negative, 0 for a flagged one (WEIGHT: omega), c = sum w,
- * A = alignment (the positive similarity; ATTRACT: its mean with the flagged ones), E = sum w exp(k S).
+ * A = alignment (the mean of the positive similarities; ATTRACT: and the flagged ones), E = sum w exp(k S).
  */
 #include "method/options.h"
 #include "reference.h"
@@ -27,35 +27,31 @@ static double weight(const glofnd_options *o, const ref_step *r, int64_t row, in
     return r->flag[row * r->cols + col] ? ref_flagged_weight(o) : 1;
 }
 
-static int64_t pulled_in(const ref_step *r, int64_t row) {
-    int64_t n = 0;
-    for (int64_t col = 0; col < r->cols; col++) n += r->flag[row * r->cols + col];
+/* The pair's similarity is among those of the alignment. */
+static int is_aligned(const glofnd_options *o, const ref_step *r, int64_t row, int64_t col) {
+    return ref_is_positive(r, row, col) || (o->action == GLOFND_ACTION_ATTRACT && r->flag[row * r->cols + col]);
+}
+
+static double aligned(const glofnd_options *o, const ref_step *r, int64_t row) {
+    double n = 0;
+    for (int64_t col = 0; col < r->cols; col++) n += is_aligned(o, r, row, col);
     return n;
 }
 
 /* c_r and A_r. */
 static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
-    const double *s = r->sim + row * r->cols;
-    double attracted = 0;
+    const double *s = r->sim + row * r->cols, n = aligned(o, r, row);
     for (int64_t col = 0; col < r->cols; col++) {
         r->count[row] += weight(o, r, row, col);
-        if (r->flag[row * r->cols + col]) attracted += s[col];
+        if (is_aligned(o, r, row, col)) r->align[row] += s[col] / n;
     }
-    r->align[row] = s[row ^ 1];
-    if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)pulled_in(r, row));
 }
 
 /* Adds coefficient * dA_r/dS. */
 static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, double coefficient) {
-    double *ds = r->dsim + row * r->cols;
-    if (o->action != GLOFND_ACTION_ATTRACT) {
-        ds[row ^ 1] += coefficient;
-        return;
-    }
-    const double each = coefficient / (1 + (double)pulled_in(r, row));
-    ds[row ^ 1] += each;
+    const double each = coefficient / aligned(o, r, row);
     for (int64_t col = 0; col < r->cols; col++)
-        if (r->flag[row * r->cols + col]) ds[col] += each;
+        if (is_aligned(o, r, row, col)) r->dsim[row * r->cols + col] += each;
 }
 
 /* ---- moving average ---- */
@@ -107,24 +103,23 @@ double ref_softmax_part(const glofnd_options *o) {
                : 0.5;
 }
 
-/* ---- SIMCLR and CLIP: log((n/c) E + exp(k S_pos)) - k A ---- */
+/* ---- SIMCLR and CLIP: log((n/c) E + sum over the positives of exp(k S)) - k A ---- */
 
 static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double k = 1 / r->tau[row], share = ref_softmax_part(o) / (double)r->batch;
     const double *s = r->sim + row * r->cols;
-    const double rescale = (double)ref_negatives(r, row) / r->count[row], positive = exp(k * s[row ^ 1]);
-    double total = positive, total_s = positive * s[row ^ 1];
+    const double rescale = (double)ref_negatives(r, row) / r->count[row];
+    double total = 0, total_s = 0;
     for (int64_t col = 0; col < r->cols; col++) {
-        const double w = weight(o, r, row, col);
+        const double w = rescale * weight(o, r, row, col) + ref_is_positive(r, row, col);
         if (w == 0) continue;
-        total += rescale * w * exp(k * s[col]);
-        total_s += rescale * w * exp(k * s[col]) * s[col];
+        total += w * exp(k * s[col]);
+        total_s += w * exp(k * s[col]) * s[col];
     }
     for (int64_t col = 0; col < r->cols; col++) {
-        const double w = weight(o, r, row, col);
-        if (w > 0) r->dsim[row * r->cols + col] += share * k * rescale * w * exp(k * s[col]) / total;
+        const double w = rescale * weight(o, r, row, col) + ref_is_positive(r, row, col);
+        if (w > 0) r->dsim[row * r->cols + col] += share * k * w * exp(k * s[col]) / total;
     }
-    r->dsim[row * r->cols + (row ^ 1)] += share * k * positive / total;
     add_alignment(o, r, row, -share * k);
     r->row_loss[row] = share * (log(total) - k * r->align[row]);
     r->row_dtau[row] = -k * k * share * (total_s / total - r->align[row]);
@@ -193,8 +188,8 @@ static void sigmoid_pair(const glofnd_options *o, ref_step *r, int64_t row, int6
 }
 
 static void sigmoid_row(const glofnd_options *o, ref_step *r, int64_t row) {
-    sigmoid_pair(o, r, row, row ^ 1, 1, 1);
     for (int64_t col = 0; col < r->rows; col++) {
+        if (ref_is_positive(r, row, col)) sigmoid_pair(o, r, row, col, 1, 1);
         if (!ref_is_negative(r, row, col)) continue;
         sigmoid_pair(o, r, row, col, weight(o, r, row, col), -1);
         if (r->flag[row * r->rows + col] && o->action == GLOFND_ACTION_ATTRACT) sigmoid_pair(o, r, row, col, 1, 1);

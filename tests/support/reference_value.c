@@ -7,8 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct row_value {                           /* of one row at the given embeddings */
-    double positive, align, count, sum_exp, sum_gap; /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)) */
+typedef struct row_value { /* of one row at the given embeddings */
+    double sum_positive, align, count, sum_exp,
+        sum_gap; /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)); sum_positive: of the positives */
 } row_value;
 
 static double similarity(const double *x, const double *y, int64_t d, int normalize) {
@@ -23,17 +24,18 @@ static double similarity(const double *x, const double *y, int64_t d, int normal
 
 static row_value evaluate(const glofnd_options *o, const ref_step *r, const double *h, int64_t row, double tau) {
     const int64_t d = r->dim;
-    row_value v = {.positive = similarity(h + row * d, h + (row ^ 1) * d, d, o->normalize)};
-    double attracted = 0, flagged = 0;
+    row_value v = {0};
+    double sum = 0, n = 0;
     double *s = calloc((size_t)r->cols, sizeof *s);
     if (!s) abort();
     for (int64_t col = 0; col < r->cols; col++) {
         s[col] = similarity(h + row * d, h + col * d, d, o->normalize);
-        if (!r->flag[row * r->cols + col]) continue;
-        attracted += s[col];
-        flagged++;
+        if (ref_is_positive(r, row, col)) v.sum_positive += exp(s[col] / tau);
+        if (!ref_is_positive(r, row, col) && !(o->action == GLOFND_ACTION_ATTRACT && r->flag[row * r->cols + col])) continue;
+        sum += s[col];
+        n++;
     }
-    v.align = o->action == GLOFND_ACTION_ATTRACT ? (v.positive + attracted) / (1 + flagged) : v.positive;
+    v.align = sum / n;
     for (int64_t col = 0; col < r->cols; col++) {
         if (!ref_is_negative(r, row, col)) continue;
         const double w = r->flag[row * r->cols + col] ? ref_flagged_weight(o) : 1;
@@ -52,7 +54,7 @@ static double sigmoid_value(const glofnd_options *o, const ref_step *r, const do
         const int negative = ref_is_negative(r, row, col), flagged = r->flag[row * r->rows + col];
         const double x = similarity(h + row * r->dim, h + col * r->dim, r->dim, o->normalize) / tau + r->bias;
         if (negative) sum += (flagged ? ref_flagged_weight(o) : 1) * log(1 + exp(x));
-        if (col == (row ^ 1) || (flagged && o->action == GLOFND_ACTION_ATTRACT)) sum += log(1 + exp(-x));
+        if (ref_is_positive(r, row, col) || (flagged && o->action == GLOFND_ACTION_ATTRACT)) sum += log(1 + exp(-x));
     }
     return sum * ref_softmax_part(o);
 }
@@ -69,7 +71,7 @@ double ref_objective(const glofnd_options *o, const ref_step *r, const double *h
         const double n = (double)ref_negatives(r, row), k = 1 / tau[row];
         switch (losses_of(o)) {
         case LOSS_SIMCLR:
-        case LOSS_CLIP: sum += ref_softmax_part(o) * (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align); break;
+        case LOSS_CLIP: sum += ref_softmax_part(o) * (log(n / v.count * v.sum_exp + v.sum_positive) - k * v.align); break;
         case LOSS_SOGCLR:
         case LOSS_SOGCLR2: sum += -v.align + tau[row] * log(v.sum_exp); break;
         default: sum += -v.align + tau[row] * (log(v.sum_exp / v.count) + o->rho); break;

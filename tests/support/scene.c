@@ -123,7 +123,8 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
                          .support_b = array(flat, sizeof(float)),
                          .id = array(s->batch, sizeof(int64_t)),
                          .label = array(s->batch, sizeof(int32_t)),
-                         .group = array(s->batch, sizeof(int32_t))};
+                         .group = array(s->batch, sizeof(int32_t)),
+                         .positives = array(s->batch, sizeof(int32_t))};
     rng g = stream(s, 3, (uint64_t)step), support_stream = stream(s, 4, (uint64_t)step);
     draw_ids(s, step, out->id);
     for (int64_t i = 1; i < s->batch && s->repeats; i++)
@@ -135,6 +136,7 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
         draw_support(s, &support_stream, out, i);
         out->label[i] = s->classes > 1 && id % 11 == 3 ? -1 : (int32_t)(id % s->classes);
         out->group[i] = id % 2 ? -1 : (int32_t)(id % 5);
+        out->positives[i] = id % 4 == 3 ? -1 - (int32_t)(id % 2) : (int32_t)(1000 * (id % 6));
     }
     out->q = (glofnd_batch){.size = sizeof(glofnd_batch),
                             .n = s->batch,
@@ -147,6 +149,7 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
     if (s->with_labels) out->q.label = out->label;
     if (s->with_labels) out->q.want = GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE;
     if (s->with_groups) out->q.group = out->group;
+    if (s->with_positives) out->q.positives = out->positives;
     for (int side = 0; side < 2; side++) draw_candidates(s, step, side, out);
     out->extra->size = sizeof *out->extra;
     if (s->with_support) out->extra->support_a = out->support_a;
@@ -163,6 +166,7 @@ void scene_batch_free(scene_batch *b) {
     free(b->id);
     free(b->label);
     free(b->group);
+    free(b->positives);
 }
 
 glofnd_anchor scene_start(const scene *s, int side, int64_t i) {

@@ -19,9 +19,10 @@ typedef struct scene {
     int with_labels, with_groups, with_support;
     int64_t candidates[2]; /* beyond the batch, of a and of b */
     int with_candidate_ids;
-    int repeats;    /* 1: the second of every four samples is that before it; 2: the second and third of every six are */
-    double noise;   /* spread of a class around its direction */
-    double lambda0; /* not 0: anchors start at thresholds around this, visited once */
+    int with_positives; /* some samples are positives of each other, by id */
+    int repeats;        /* 1: the second of every four samples is that before it; 2: the second and third of every six are */
+    double noise;       /* spread of a class around its direction */
+    double lambda0;     /* not 0: anchors start at thresholds around this, visited once */
     uint64_t seed;
 } scene;
 
@@ -30,7 +31,7 @@ typedef struct scene_batch {
     glofnd_batch_extra *extra; /* of q */
     float *a, *b, *support_a, *support_b, *candidates[2];
     int64_t *id, *candidate_id[2];
-    int32_t *label, *group;
+    int32_t *label, *group, *positives;
 } scene_batch;
 
 scene scene_make(const char *name, int loss);

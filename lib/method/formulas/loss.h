@@ -24,6 +24,9 @@ typedef struct gf_loss_in {
     double gamma;               /* weight of the new value in u */
     double log_gamma, log_rest; /* log gamma, log(1 - gamma) */
     int fresh;                  /* u starts here: the new value alone */
+    /* Several positives: those beside the one of the own sample */
+    double others;                  /* their number */
+    double log_others, mean_others; /* log of their sum of exp(S/tau), and the mean of S under these weights */
     /* SIGMOID, with x = S/tau + bias */
     double bias;
     double terms;          /* sum over the pairs without the positive: weight log(1 + exp(x)), less x where y = 1 */
@@ -36,6 +39,7 @@ typedef struct gf_loss_out {
     double pair;
     double pull;            /* weight of the alignment */
     double push;            /* weight of the positive pair in its own denominator */
+    double log_push;        /* SIMCLR: that of any positive of the row is exp(S/tau + log_push) */
     double loss;            /* share of this row */
     double grad_scale;      /* d loss / d (1/tau) */
     double grad_bias;       /* d loss / d bias */
@@ -89,20 +93,24 @@ GF_HD double gf_softmax_weight(const glofnd_options *o) {
 }
 
 /* SimCLR (NT-Xent, InfoNCE) and CLIP: a softmax over the positive and the kept negatives of the batch.
- *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + exp(S_pos/tau)
- * The kept negatives are scaled up to the full count. The loss is the mean over the two rows of every sample. */
+ *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + sum_positives exp(S/tau)
+ * The kept negatives are scaled up to the full count. The loss is the mean over the two rows of every sample. With several
+ * positives and no detector it is L_out of SupCon. */
 GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const double share = gf_softmax_weight(o) / x->batch, k = 1.0 / x->tau;
     const double log_scale = log(x->negatives / x->weight);
-    const double log_d = gf_log_add(log_scale + x->log_sum, k * x->positive);
+    double log_d = gf_log_add(log_scale + x->log_sum, k * x->positive);
+    if (x->others > 0.0) log_d = gf_log_add(log_d, x->log_others);
     const double p_positive = exp(k * x->positive - log_d), p_negative = exp(log_scale + x->log_sum - log_d);
     gf_loss_out y = GF_ZERO;
     y.log_u = -INFINITY;
     y.log_w = log_scale - log_d + log(share * k);
     y.pull = share * k;
     y.push = share * k * p_positive;
+    y.log_push = log(share * k) - log_d;
     y.loss = share * (log_d - k * x->align);
     y.grad_scale = share * (p_negative * x->mean_s + p_positive * x->positive - x->align);
+    if (x->others > 0.0) y.grad_scale += share * exp(x->log_others - log_d) * x->mean_others;
     return y;
 }
 
@@ -114,7 +122,7 @@ GF_HD double gf_sigma(double x) {
 }
 
 /* SigLIP: every pair by itself, with x = S/tau + bias.
- *     l_r = softplus(-x_pos) + sum_kept softplus(x) + sum_attracted softplus(-x),   softplus(-x) = softplus(x) - x
+ *     l_r = sum_positives softplus(-x) + sum_kept softplus(x) + sum_attracted softplus(-x),   softplus(-x) = softplus(x) - x
  * A pair is seen from its two anchors, each with its own threshold: each gives it 1/2. */
 GF_HD gf_loss_out gf_sigmoid_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const double share = gf_softmax_weight(o) / x->batch, k = 1.0 / x->tau, positive = k * x->positive + x->bias;

@@ -48,6 +48,7 @@ typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the 
     const int64_t *slot;               /* [rows] of the store; NULL: the ids */
     const int32_t *label;              /* [cols] or NULL */
     const int32_t *group;              /* [cols] or NULL */
+    const int32_t *positives;          /* [cols] or NULL */
     const void *support_a, *support_b; /* [fnc_support][cols][dim] or NULL */
     const void *bank_a, *bank_b;       /* [cols][dim] float16 or NULL */
     int64_t a_stride, b_stride, grad_a_stride, grad_b_stride;
@@ -78,7 +79,8 @@ typedef struct gf_shape {
     int64_t neighbours;    /* the same: nearest samples per anchor */
     int64_t bf16;          /* the options ask for products of bf16 */
     int64_t candidates[2]; /* negatives beyond the batch, of each side */
-    int64_t keyed;         /* pairs may be none because both ends are one anchor */
+    int64_t keyed;         /* pairs may be none because both ends are one anchor, or positives of each other */
+    int64_t several;       /* samples may have several positives */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 
@@ -113,7 +115,8 @@ typedef struct gf_plan {
     int copies;        /* equal similarities that a row compares: with averages both rows of a sample have its one */
     int marked;        /* flags are marks, made before the sums; lambda is updated before them */
     int one_rank;      /* rows == cols */
-    int keyed;         /* pairs may be none because both ends are one anchor */
+    int keyed;         /* pairs may be none because both ends are one anchor, or positives of each other */
+    int several;       /* samples may have several positives: method/positives.c */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
     unsigned flags;    /* of the sums and the gradient */
     gf_learner learner;

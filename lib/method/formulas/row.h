@@ -11,8 +11,9 @@
 typedef struct gf_link {
     float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
     float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient; SIGMOID: attract sigma(the same) */
-    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
-    int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
+    float pos, attract; /* weight of the positive pair; what a flagged pair is attracted with. Several positives: log_push of the
+                             row; what they and flagged pairs are attracted with */
+    int32_t kept, tie;  /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
 } gf_link;
 
 #if defined(GLOFND_EXPERIMENTAL) && !defined(__cplusplus)
@@ -144,6 +145,7 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     in.gamma = p->gamma;
     in.log_gamma = p->log_gamma, in.log_rest = p->log_rest;
     in.fresh = p->official ? !batch_u : isinf(in.log_u);
+    in.others = 0.0, in.log_others = -INFINITY, in.mean_others = 0.0;
     in.bias = p->bias;
     in.terms = x->sum, in.slope = x->flagged_s, in.slope_s = x->moment;
     return in;
@@ -163,6 +165,67 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
     l.kept = x->kept;
     l.tie = p->topk && p->masking ? x->tie : 0;
     return l;
+}
+
+/* ----- several positives: those of a row beside the one of its own sample -----
+ *
+ * All k positives of a row count 1/k in `align`; under ATTRACT the flagged ones join them. In the softmax losses all of them stand in
+ * the denominator, unscaled, as the only one does. A sigmoid loss has a term for each. */
+
+typedef struct gf_others {
+    double n, s;                  /* number; sum of S */
+    double peak, sum, moment;     /* sum of exp(S/tau - peak), and of that times S */
+    double terms, slope, slope_s; /* SIGMOID: of log(1 + exp(-x)); its derivative; that times S */
+} gf_others;
+
+GF_HD void gf_others_init(gf_others *t) {
+    const gf_others none = GF_ZERO;
+    *t = none;
+    t->peak = -INFINITY;
+}
+
+GF_HD void gf_others_add(const gf_plan *p, gf_others *t, double s, double inv_tau, double bias) {
+    const double x = s * inv_tau;
+    t->n += 1.0, t->s += s;
+    if (p->o.loss == GLOFND_LOSS_SIGMOID) {
+        const double missing = gf_sigma(-(x + bias));
+        t->terms += gf_softplus(-(x + bias)), t->slope -= missing, t->slope_s -= missing * s;
+        return;
+    }
+    if (p->o.loss != GLOFND_LOSS_SIMCLR) return;
+    if (x > t->peak) {
+        const double scale = exp(t->peak - x);
+        t->sum *= scale, t->moment *= scale, t->peak = x;
+    }
+    t->sum += exp(x - t->peak), t->moment += exp(x - t->peak) * s;
+}
+
+/* Positives and flagged pairs that share the attraction of a row. */
+GF_HD double gf_others_share(const gf_plan *p, const gf_summed_row *x, const gf_others *t) {
+    return 1.0 + t->n + (p->flags & GF_ATTRACT ? (double)(x->negatives - x->kept) : 0.0);
+}
+
+GF_HD void gf_others_join(const gf_plan *p, const gf_summed_row *x, const gf_others *t, gf_loss_in *in) {
+    const double s = x->positive + t->s + (p->flags & GF_ATTRACT ? x->flagged_s : 0.0);
+    if (p->o.loss == GLOFND_LOSS_SIGMOID) {
+        in->terms += t->terms, in->slope += t->slope, in->slope_s += t->slope_s;
+        return;
+    }
+    in->align = s / gf_others_share(p, x, t);
+    if (!(t->sum > 0.0)) return;
+    in->others = t->n, in->log_others = log(t->sum) + t->peak, in->mean_others = t->moment / t->sum;
+}
+
+GF_HD void gf_others_link(const gf_plan *p, const gf_summed_row *x, const gf_others *t, const gf_loss_out *y, gf_link *l) {
+    l->pos = p->o.loss == GLOFND_LOSS_SIMCLR ? (float)y->log_push : -INFINITY;
+    if (p->o.loss != GLOFND_LOSS_SIGMOID) l->attract = (float)(y->pull / gf_others_share(p, x, t));
+}
+
+/* Weight of a pair of positives in the gradient, from an anchor with these numbers of its link. */
+GF_HD float gf_others_weight(const gf_plan *p, float s, float inv_tau, float log_w, float attract, float pos) {
+    if (p->o.loss == GLOFND_LOSS_SIGMOID)
+        return (float)(-(double)attract * gf_sigma(-((double)s * (double)inv_tau + (double)log_w)));
+    return expf(s * inv_tau + pos) - attract;
 }
 
 /* Of a row that is no anchor, only a column of others. Its temperature is theirs: where all have one, passes read that of any row. */
