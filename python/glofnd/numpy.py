@@ -164,7 +164,7 @@ class GloFND:
     # ----- step -----
 
     def _batch(self, a: np.ndarray, b: np.ndarray, index: Any, labels: Any, groups: Any, support: tuple[Any, Any], epoch: int,
-               tau: float, gamma: float, want: int, positives: Any) -> tuple[Any, list[Any]]:
+               tau: float, gamma: float, want: int, positives: Any = None) -> tuple[Any, list[Any]]:
         """The batch struct, and the arrays that must live as long as it."""
         shape = (a.shape[0],)
         if index is None:
