@@ -232,7 +232,7 @@ static void add(tally *t, step *s, gf_layer *l, int what, double work) {
 static void time_layer(tally *t, step *s, gf_layer *l) {
     const gf_nn_shape *p = &l->shape;
     if (l->kind == GF_LAYER_NORM) {
-        const double e = (double)gf_type_bytes(l->norm.type), numbers = (double)(l->norm.rows * l->norm.c);
+        const double e = (double)gf_type_bytes[l->norm.type], numbers = (double)(l->norm.rows * l->norm.c);
         const int residual = l->residual >= 0, two = l->norm.dy2 != NULL;
         const int both = l->shortcut >= 0;
         add(t, s, l, NORM_FORWARD, e * numbers * (l->merged ? 1 : 2 + residual));
@@ -242,7 +242,7 @@ static void time_layer(tally *t, step *s, gf_layer *l) {
     const gf_value *in = &s->net->graph.value[l->in], *out = &s->net->graph.value[l->out];
     const double x = (double)(in->n * in->h * in->w * in->c), y = (double)(out->n * out->h * out->w * out->c);
     if (l->kind == GF_LAYER_MEAN || p->kind == GF_NN_MAXPOOL) {
-        add(t, s, l, POOL, 2 * (x + y) * (double)gf_type_bytes(in->type));
+        add(t, s, l, POOL, 2 * (x + y) * (double)gf_type_bytes[in->type]);
     } else if (p->kind == GF_NN_LINEAR) {
         add(t, s, l, LINEAR, 6.0 * (double)(p->n * p->in * p->out));
     } else {

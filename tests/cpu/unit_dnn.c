@@ -59,7 +59,7 @@ static void make(bench *b, gf_nn_shape shape, int threads) {
     *b = (bench){.shape = shape, .in = ref_in_count(&shape), .out = ref_out_count(&shape), .weights = ref_weight_count(&shape)};
     ok(cpu->open(&err, threads, &b->engine), &err);
     ok(cpu->op_create(&err, b->engine, &shape, &sizes, &b->op), &err);
-    const size_t bytes = gf_type_bytes(shape.type);
+    const size_t bytes = gf_type_bytes[shape.type];
     void *x = take(b, bytes * (size_t)b->in), *dy = take(b, bytes * (size_t)b->out), *w = take(b, 4 * (size_t)b->weights + 1);
     b->args = (gf_nn_args){.x = x,
                            .dy = dy,

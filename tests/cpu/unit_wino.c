@@ -50,7 +50,7 @@ static double get(const void *p, int64_t i, gf_type t) {
 }
 
 static void *random_array(rng *g, int64_t count, gf_type t) {
-    void *p = take((size_t)count * gf_type_bytes(t));
+    void *p = take((size_t)count * gf_type_bytes[t]);
     for (int64_t i = 0; i < count; i++) {
         const float v = (float)rng_normal(g);
         if (t == GF_TYPE_BF16) ((uint16_t *)p)[i] = gf_bf16_from_float(v);
@@ -95,7 +95,7 @@ static truth true_passes(const gf_nn_shape *s, const gf_nn_args *a) {
 static gf_nn_args make(const gf_nn_shape *s) {
     rng g = {(uint64_t)(s->n * 7919 + s->h * 31 + s->in)};
     const int64_t x = ref_in_count(s), y = ref_out_count(s), w = ref_weight_count(s);
-    const size_t bytes = gf_type_bytes(s->type);
+    const size_t bytes = gf_type_bytes[s->type];
     return (gf_nn_args){.x = random_array(&g, x, s->type),
                         .dy = random_array(&g, y, s->type),
                         .weight = random_array(&g, w, GF_TYPE_F32),
@@ -158,8 +158,8 @@ static void threads_do_not_matter(gf_type type, int int16) {
     gf_nn_args a = make(&s), b = make(&s);
     run_as(&s, &a, 1, int16);
     run_as(&s, &b, 3, int16);
-    assert_memory_equal(a.y, b.y, gf_type_bytes(type) * (size_t)ref_out_count(&s));
-    assert_memory_equal(a.dx, b.dx, gf_type_bytes(type) * (size_t)ref_in_count(&s));
+    assert_memory_equal(a.y, b.y, gf_type_bytes[type] * (size_t)ref_out_count(&s));
+    assert_memory_equal(a.dx, b.dx, gf_type_bytes[type] * (size_t)ref_in_count(&s));
     assert_memory_equal(a.weight_grad, b.weight_grad, sizeof(float) * (size_t)ref_weight_count(&s));
     drop(&a), drop(&b);
 }

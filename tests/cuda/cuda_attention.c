@@ -110,7 +110,7 @@ static results run_reference(const gf_nn_shape *s, const inputs *in, int add) {
 }
 
 static void *poisoned(nn_device *d, int64_t count, gf_type type) {
-    const size_t bytes = gf_type_bytes(type) * (size_t)count;
+    const size_t bytes = gf_type_bytes[type] * (size_t)count;
     void *p = nn_take(d, bytes), *bad = malloc(bytes + 4);
     float sink;
     memset(bad, 0xff, bytes + 4);

@@ -96,7 +96,7 @@ static void add(album *a, const gf_view *v, const gf_image *m) {
 
 static void compare_floats(const album *a, gf_cuda_feed *f, gf_type type, int channels) {
     gf_error err = {""};
-    const size_t pixels = (size_t)a->n * numbers(a) / 3, bytes = pixels * (size_t)channels * gf_type_bytes(type);
+    const size_t pixels = (size_t)a->n * numbers(a) / 3, bytes = pixels * (size_t)channels * gf_type_bytes[type];
     void *device = NULL, *host = allocate(bytes);
     assert_int_equal(cudaMalloc(&device, bytes), cudaSuccess);
     ok(gf_cuda_feed_take(&err, f, device), &err);

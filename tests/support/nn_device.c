@@ -63,7 +63,7 @@ void nn_fetch(nn_device *d, void *to, const void *from, size_t bytes) {
 }
 
 void *nn_numbers(nn_device *d, const float *x, int64_t count, gf_type type) {
-    const size_t bytes = gf_type_bytes(type) * (size_t)count;
+    const size_t bytes = gf_type_bytes[type] * (size_t)count;
     void *p = nn_take(d, bytes), *as = malloc(bytes + 4);
     for (int64_t i = 0; i < count; i++)
         if (type == GF_TYPE_BF16) ((uint16_t *)as)[i] = gf_bf16_from_float(x[i]);

@@ -297,7 +297,7 @@ static int keep_block(gf_graph *g, size_t bytes) {
     return b;
 }
 
-static size_t value_bytes(const gf_value *v) { return (size_t)(v->n * v->h * v->w * v->c) * gf_type_bytes(v->type); }
+static size_t value_bytes(const gf_value *v) { return (size_t)(v->n * v->h * v->w * v->c) * gf_type_bytes[v->type]; }
 
 /* ----- lifetimes --------------------------------------------------------------------------------------------------- */
 

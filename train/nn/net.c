@@ -387,7 +387,7 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     const int64_t image = v->h * v->w * v->c;
     FAIL_IF(err, v->type == GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for texts takes tokens, not images");
     TRY(gf_net_check_range(err, n, first, count, "images"));
-    char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes(v->type) * (size_t)(image * first);
+    char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes[v->type] * (size_t)(image * first);
     if (n->backend->put) {
         /* Copied unchanged, then cast and padded on the device. */
         const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
@@ -409,30 +409,12 @@ static glofnd_status add_over_ranks(gf_error *err, const gf_net *n, const gf_nn_
     return r ? r->sum(err, r->user, norm->sums, 2 * norm->c) : GLOFND_OK;
 }
 
-/* Statistics of the batch, then y, unless a different norm writes it. */
-static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *norm, int merged) {
-    const gf_nn_backend *b = n->backend;
-    double rows;
-    void (*whole)(gf_nn_engine *, const gf_nn_norm *) = n->spec.ranks ? NULL : merged ? b->norm_stats : b->norm_forward;
-    if (whole) {
-        whole(n->engine, norm);
-        return GLOFND_OK;
-    }
-    if (!n->spec.ranks && b->norm_stats) b->norm_stats(n->engine, norm);
-    else {
-        b->norm_sums(n->engine, norm);
-        TRY(add_over_ranks(err, n, norm, &rows));
-        b->norm_finish(n->engine, norm, rows);
-    }
-    if (!merged) b->norm_apply(n->engine, norm);
-    return GLOFND_OK;
-}
-
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
     const gf_nn_backend *b = n->backend;
     const gf_value *in = &n->graph.value[l->in];
     const gf_nn_norm *norm = l->kind == GF_LAYER_NORM ? &l->norm : l->args.norm;
     gf_nn_norm aside;
+    double rows;
     if (norm && train == 2) { /* the same images a second time: running averages stay */
         aside = *norm;
         aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
@@ -446,9 +428,18 @@ static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int tr
             args.norm = train ? norm : NULL; /* statistics of the norm that follows are made in training alone */
         return b->op_forward(err, l->op, &args);
     }
-    case GF_LAYER_NORM:
-        if (train) return norm_forward(err, n, norm, l->merged);
-        b->norm_eval(n->engine, norm);
+    case GF_LAYER_NORM: /* statistics, then y, unless a different norm writes it */
+        if (train && !n->spec.ranks && !l->merged && b->norm_forward) {
+            b->norm_forward(n->engine, norm);
+            break;
+        }
+        if (!train) b->norm_eval(n->engine, norm);
+        else if (!n->spec.ranks && b->norm_stats) b->norm_stats(n->engine, norm);
+        else {
+            b->norm_sums(n->engine, norm);
+            TRY(add_over_ranks(err, n, norm, &rows));
+            b->norm_finish(n->engine, norm, rows);
+        }
         if (!l->merged) b->norm_apply(n->engine, norm);
         break;
     case GF_LAYER_MEAN: b->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
@@ -474,7 +465,7 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     if (x) TRY(gf_net_load(err, n, x, 0, count));
     if (count < n->spec.batch) { /* in eval mode samples do not affect each other */
         const gf_value *v = &n->graph.value[0];
-        const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
+        const size_t bytes = gf_type_bytes[v->type] * (size_t)(v->h * v->w * v->c);
         if (v->packed) TRY(gf_net_texts_blank(err, n, count)); /* missing texts are a token each */
         else if (!n->backend->put)                             /* missing images are black; on a device they stay unchanged */
             memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));

@@ -23,7 +23,7 @@
 
 typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16, GF_TYPE_I32 } gf_type; /* I32: tokens alone */
 
-static inline size_t gf_type_bytes(gf_type t) { return t == GF_TYPE_BF16 ? 2 : 4; }
+static const size_t gf_type_bytes[] = {4, 2, 4}; /* of a gf_type */
 
 typedef struct gf_nn_engine gf_nn_engine; /* threads, device, ops: the backend's own */
 typedef struct gf_nn_op gf_nn_op;

@@ -37,8 +37,8 @@ static results run_op(nn_device *d, const gf_nn_shape *s, const float *x, const 
     const gf_nn_args a = {.x = nn_numbers(d, x, in, s->type),
                           .dy = nn_numbers(d, dy, out, s->type),
                           .weight = nn_numbers(d, turned ? w2 : w, weights, GF_TYPE_F32),
-                          .y = nn_take(d, gf_type_bytes(s->type) * (size_t)out),
-                          .dx = nn_take(d, gf_type_bytes(s->type) * (size_t)in),
+                          .y = nn_take(d, gf_type_bytes[s->type] * (size_t)out),
+                          .dx = nn_take(d, gf_type_bytes[s->type] * (size_t)in),
                           .weight_grad = nn_take(d, 4 * (size_t)weights),
                           .packed = nn_take(d, sizes.packed),
                           .saved = nn_take(d, sizes.saved),
@@ -164,7 +164,7 @@ static void run_norm(nn_device *d, const norm_case *k, const norm_inputs *in, gf
                     .relu = k->relu,
                     .x = nn_numbers(d, in->x, count, type),
                     .residual = k->residual ? nn_numbers(d, in->residual, count, type) : NULL,
-                    .y = nn_take(d, gf_type_bytes(type) * (size_t)count),
+                    .y = nn_take(d, gf_type_bytes[type] * (size_t)count),
                     .gamma = k->affine ? nn_numbers(d, in->gamma, c, GF_TYPE_F32) : NULL,
                     .beta = k->affine ? nn_numbers(d, in->beta, c, GF_TYPE_F32) : NULL,
                     .running_mean = nn_numbers(d, in->zeros, c, GF_TYPE_F32),
@@ -178,7 +178,7 @@ static void run_norm(nn_device *d, const norm_case *k, const norm_inputs *in, gf
                     .dbeta = k->affine ? nn_take(d, 4 * (size_t)c) : NULL};
     float *saved = nn_take(d, 16 * (size_t)c);
     n.mean = saved, n.istd = saved + c, n.scale = saved + 2 * c, n.shift = saved + 3 * c;
-    n.dx = k->residual ? nn_take(d, gf_type_bytes(type) * (size_t)count) : n.dy;
+    n.dx = k->residual ? nn_take(d, gf_type_bytes[type] * (size_t)count) : n.dy;
     if (d->b->norm_bits && k->relu && k->residual && d->b->norm_bits(type, k->rows, c))
         n.positive = nn_take(d, d->b->norm_bits(type, k->rows, c));
     const int whole = d->b->norm_forward && !split;

@@ -59,7 +59,7 @@ static gf_nn_norm norm_on(nn_device *d, const inputs *in, int which, int64_t row
                         .rows = rows,
                         .c = c,
                         .x = nn_numbers(d, in->x[which], rows * c, type),
-                        .y = nn_take(d, gf_type_bytes(type) * (size_t)(rows * c)),
+                        .y = nn_take(d, gf_type_bytes[type] * (size_t)(rows * c)),
                         .gamma = nn_numbers(d, in->gamma[which], c, GF_TYPE_F32),
                         .beta = nn_numbers(d, in->beta[which], c, GF_TYPE_F32),
                         .running_mean = filled(d, c, 0.0f),
@@ -71,7 +71,7 @@ static gf_nn_norm norm_on(nn_device *d, const inputs *in, int which, int64_t row
                         .sums = nn_take(d, 16 * (size_t)c),
                         .coef = nn_take(d, 8 * (size_t)c),
                         .scratch = nn_take(d, d->b->norm_scratch(rows, c)),
-                        .dx = nn_take(d, gf_type_bytes(type) * (size_t)(rows * c)),
+                        .dx = nn_take(d, gf_type_bytes[type] * (size_t)(rows * c)),
                         .dgamma = nn_take(d, 4 * (size_t)c),
                         .dbeta = nn_take(d, 4 * (size_t)c)};
 }

@@ -54,7 +54,7 @@ static gf_nn_norm norm_on(nn_device *d, const stem_case *k, int64_t rows, gf_typ
     float *saved = nn_take(d, 4 * sizeof(float) * C), one[C];
     for (int i = 0; i < C; i++) one[i] = 1.0f;
     gf_nn_norm n = {.type = type, .rows = rows, .c = C, .relu = 1};
-    n.y = nn_take(d, gf_type_bytes(type) * (size_t)(rows * C));
+    n.y = nn_take(d, gf_type_bytes[type] * (size_t)(rows * C));
     n.gamma = nn_numbers(d, k->gamma, C, GF_TYPE_F32), n.beta = nn_numbers(d, k->beta, C, GF_TYPE_F32);
     n.running_mean = nn_take(d, sizeof(float) * C), n.running_var = nn_numbers(d, one, C, GF_TYPE_F32);
     n.mean = saved, n.istd = saved + C, n.scale = saved + 2 * C, n.shift = saved + 3 * C;

@@ -114,15 +114,15 @@ static inline void *gf_dnn_mutable(const void *p) { return (void *)(uintptr_t)p;
 #define GF_BLOCKS_MAX 256
 #define GF_BLOCK_NUMBERS 65536 /* fewer are not worth a task */
 
-static inline int64_t gf_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+#define GF_PARTS(n, size) (((n) + (size)-1) / (size)) /* of at most `size` each; `size` is evaluated twice */
 
 static inline int64_t gf_block_rows(int64_t rows, int64_t c) {
-    return GF_MAX(gf_parts(rows, GF_BLOCKS_MAX), GF_MAX(1, GF_BLOCK_NUMBERS / c));
+    return GF_MAX(GF_PARTS(rows, GF_BLOCKS_MAX), GF_MAX(1, GF_BLOCK_NUMBERS / c));
 }
-static inline int64_t gf_blocks(int64_t rows, int64_t c) { return gf_parts(rows, gf_block_rows(rows, c)); }
+static inline int64_t gf_blocks(int64_t rows, int64_t c) { return GF_PARTS(rows, gf_block_rows(rows, c)); }
 /* Of `rows` rows or fewer, at most: the number of blocks falls where they become larger. */
 static inline int64_t gf_blocks_max(int64_t rows, int64_t c) {
-    return GF_MIN(GF_BLOCKS_MAX, gf_parts(rows, GF_MAX(1, GF_BLOCK_NUMBERS / c)));
+    return GF_MIN(GF_BLOCKS_MAX, GF_PARTS(rows, GF_MAX(1, GF_BLOCK_NUMBERS / c)));
 }
 
 /* sum [c] = partial[0], partial[step], .. added in order, `count` of them. */

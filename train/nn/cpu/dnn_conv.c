@@ -22,28 +22,21 @@
 #define BLOCK_BYTES_MAX (6 << 20)
 #define SPAN_BYTES (4 << 20) /* planes of a span, at least: some of a third-level cache */
 
-static int64_t round_up(int64_t n, int64_t size) { return gf_parts(n, size) * size; }
-
 /* ----- sizes ------------------------------------------------------------------------------------------------------- */
 
 int gf_wino_suits(const gf_nn_shape *s) {
     if (s->kind != GF_NN_CONV || s->kernel != 3 || s->stride != 1 || s->pad != 1) return 0;
     if (s->in % GF_PANEL != 0 || s->out % GF_PANEL != 0) return 0;
-    const int64_t tiles = gf_parts(s->h, SIDE) * gf_parts(s->w, SIDE), capacity = tiles * SIDE * SIDE;
+    const int64_t tiles = GF_PARTS(s->h, SIDE) * GF_PARTS(s->w, SIDE), capacity = tiles * SIDE * SIDE;
     return 2 * s->h * s->w >= capacity && s->n * tiles >= 64; /* few tiles do not pay for the weights' transform */
 }
 
-static int64_t row_floats(int64_t channels) { return channels + SKEW; }
-
 /* Planes an odd number of cache lines apart, so that the 36 stores of a transform fall into different sets. */
-static int64_t plane_floats(int64_t rows, int64_t row) {
-    const int64_t n = round_up(rows * row, 16);
-    return n / 16 % 2 ? n : n + 16;
-}
+static int64_t plane_floats(int64_t rows, int64_t row) { return (GF_PARTS(rows * row, 16) | 1) * 16; }
 
 size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
-    const int64_t down = gf_parts(s->h, SIDE), across = gf_parts(s->w, SIDE), tiles = s->n * down * across;
-    const int64_t in = row_floats(s->in), out = row_floats(s->out), tile_bytes = PLANES * (int64_t)sizeof(float) * (in + out);
+    const int64_t down = GF_PARTS(s->h, SIDE), across = GF_PARTS(s->w, SIDE), tiles = s->n * down * across;
+    const int64_t in = s->in + SKEW, out = s->out + SKEW, tile_bytes = PLANES * (int64_t)sizeof(float) * (in + out);
     *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .ops = gf_net_kernels_get()->wino, .threads = threads};
     w->int16 = s->type == GF_TYPE_BF16 && GF_MAX(s->in, s->out) <= GF_INT16_DEPTH && gf_cpu_kernels_get()->tile->int16_is_fast();
     w->weight_floats = PLANES * s->in * s->out;
@@ -51,9 +44,9 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     /* Wide layers read many weights for every block: blocks grow until that is as little as their own planes. */
     const int64_t weight_bytes = w->weight_floats * (int64_t)sizeof(float);
     const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, BLOCK_BYTES_MAX)) / tile_bytes;
-    w->block = round_up(GF_MAX(STEP, GF_MIN(block, gf_parts(tiles, threads))), STEP);
+    w->block = GF_PARTS(GF_MAX(STEP, GF_MIN(block, GF_PARTS(tiles, threads))), STEP) * STEP;
     w->block_floats = PLANES * (plane_floats(w->block, in) + plane_floats(w->block, out) + w->block);
-    w->span = round_up(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
+    w->span = GF_PARTS(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP) * STEP;
     const int64_t span_floats = s->training ? PLANES * (plane_floats(w->span, in) + plane_floats(w->span, s->out)) : 0;
     return sizeof(float) * (size_t)(w->weight_floats + w->step_floats + GF_MAX(threads * w->block_floats, span_floats));
 }
@@ -64,7 +57,7 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
 static gf_wino_image tile_image(const gf_wino *w, const gf_nn_shape *s, const void *data, int64_t channels, int64_t tile,
                                 int64_t *y, int64_t *x) {
     const int64_t each = w->down * w->across, at = tile % each;
-    const size_t bytes = (size_t)(s->h * s->w * channels) * gf_type_bytes(s->type);
+    const size_t bytes = (size_t)(s->h * s->w * channels) * gf_type_bytes[s->type];
     *y = at / w->across * SIDE, *x = at % w->across * SIDE;
     return (gf_wino_image){s->type, (char *)gf_dnn_mutable(data) + (size_t)(tile / each) * bytes, s->h, s->w, channels};
 }
@@ -101,7 +94,7 @@ typedef struct wino_pass {
 static void transform_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const wino_pass *p = arg;
-    const int64_t chunks = gf_parts(p->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
+    const int64_t chunks = GF_PARTS(p->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
     p->w->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
 }
 
@@ -117,9 +110,9 @@ static void run_block(void *arg, int64_t task, int thread) {
     const wino_pass *p = arg;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t rows = p->weights.rows, cols = p->weights.cols, t0 = task * p->w->block;
-    const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = round_up(t1 - t0, STEP);
-    const int64_t v_row = row_floats(rows), v_plane = plane_floats(p->w->block, v_row);
-    const int64_t m_row = row_floats(cols), m_plane = plane_floats(p->w->block, m_row);
+    const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = GF_PARTS(t1 - t0, STEP) * STEP;
+    const int64_t v_row = rows + SKEW, v_plane = plane_floats(p->w->block, v_row);
+    const int64_t m_row = cols + SKEW, m_plane = plane_floats(p->w->block, m_row);
     const size_t panel = (size_t)(rows * GF_PANEL);
     float *v = p->own + thread * p->w->block_floats, *m = v + PLANES * v_plane, *step = m + PLANES * m_plane;
     int64_t y, x;
@@ -156,9 +149,9 @@ static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights wei
                      float *scratch) {
     float *step = scratch + w->weight_floats;
     wino_pass p = {w, s, weights, from, to, scratch, step, step + w->step_floats};
-    gf_parallel(w->threads, weights.cols / GF_PANEL * gf_parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
+    gf_parallel(w->threads, weights.cols / GF_PANEL * GF_PARTS(weights.rows, WEIGHT_ROWS), transform_weights, &p);
     if (w->int16) gf_parallel(w->threads, PLANES * weights.cols / GF_PANEL, round_weights, &p);
-    gf_parallel(w->threads, gf_parts(w->tiles, w->block), run_block, &p);
+    gf_parallel(w->threads, GF_PARTS(w->tiles, w->block), run_block, &p);
 }
 
 void gf_wino_forward(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
@@ -193,7 +186,7 @@ static void span_tiles(void *arg, int64_t task, int thread) {
         int64_t row, col;
         const gf_wino_image x = tile_image(g->w, s, g->x, s->in, t, &row, &col);
         const gf_wino_image dy = tile_image(g->w, s, g->dy, s->out, t, &row, &col);
-        const gf_wino_planes v = {g->v + (t - g->t0) * row_floats(s->in), (size_t)g->v_plane, GF_PANEL};
+        const gf_wino_planes v = {g->v + (t - g->t0) * (s->in + SKEW), (size_t)g->v_plane, GF_PANEL};
         const gf_wino_planes n = {g->n + (t - g->t0) * GF_PANEL, (size_t)g->n_plane, (size_t)(g->w->span * GF_PANEL)};
         g->w->ops->input(&v, &x, row, col);
         g->w->ops->spread(&n, &dy, row, col);
@@ -204,30 +197,30 @@ static void span_product(void *arg, int64_t plane, int thread) {
     (void)thread;
     const wino_gradient *g = arg;
     const gf_nn_shape *s = g->s;
-    multiply(g->du + plane * s->in * s->out, (size_t)s->out, (left_side){g->v + plane * g->v_plane, 1, (size_t)row_floats(s->in)},
+    multiply(g->du + plane * s->in * s->out, (size_t)s->out, (left_side){g->v + plane * g->v_plane, 1, (size_t)(s->in + SKEW)},
              g->n + plane * g->n_plane, (size_t)(g->w->span * GF_PANEL), s->in, s->out, g->t1 - g->t0, g->t0 > 0);
 }
 
 static void finish_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const wino_gradient *g = arg;
-    const int64_t chunks = gf_parts(g->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
+    const int64_t chunks = GF_PARTS(g->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
     g->w->ops->gradient(&g->weights, g->du, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, g->weights.rows));
 }
 
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
     wino_gradient g = {
         .w = w, .s = s, .weights = {a->weight_grad, s->in, s->out, 9, 9 * s->in, 0}, .x = a->x, .dy = a->dy, .du = a->scratch};
-    g.v_plane = plane_floats(w->span, row_floats(s->in));
+    g.v_plane = plane_floats(w->span, s->in + SKEW);
     g.n_plane = plane_floats(w->span, s->out);
     g.v = g.du + w->weight_floats;
     g.n = g.v + PLANES * g.v_plane;
     for (; g.t0 < w->tiles; g.t0 = g.t1) {
         g.t1 = GF_MIN(g.t0 + w->span, w->tiles);
-        gf_parallel(w->threads, gf_parts(g.t1 - g.t0, STEP), span_tiles, &g);
+        gf_parallel(w->threads, GF_PARTS(g.t1 - g.t0, STEP), span_tiles, &g);
         gf_parallel(w->threads, PLANES, span_product, &g);
     }
-    gf_parallel(w->threads, s->out / GF_PANEL * gf_parts(s->in, WEIGHT_ROWS), finish_weights, &g);
+    gf_parallel(w->threads, s->out / GF_PANEL * GF_PARTS(s->in, WEIGHT_ROWS), finish_weights, &g);
 }
 
 /* ----- convolution: own kernels where they suit, else oneDNN --------------------------------------------------------- */

@@ -43,7 +43,7 @@ static void add_strip(void *arg, int64_t task, int thread) {
 static void sweep_rows(const gf_nn_engine *s, sweep w) {
     const double start = gf_dnn_start();
     gf_parallel(s->threads, gf_blocks(w.n->rows, w.n->c), sweep_block, &w);
-    if (w.sums) gf_parallel(s->threads, gf_parts(2 * w.n->c, STRIP), add_strip, &w);
+    if (w.sums) gf_parallel(s->threads, GF_PARTS(2 * w.n->c, STRIP), add_strip, &w);
     gf_dnn_charge(GF_TIME_NORM, start);
 }
 
@@ -69,18 +69,17 @@ static void set_scale_and_shift(const gf_nn_norm *n, int64_t i, double mean, dou
     n->shift[i] = (float)((n->beta ? (double)n->beta[i] : 0.0) - mean * scale);
 }
 
-static float moved_average(float old, double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
-
 void gf_dnn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) {
     (void)s;
+    const double stays = 1 - GF_NN_MOMENTUM; /* of running averages */
     for (int64_t i = 0; i < n->c; i++) {
         const double mean = n->sums[i] / count, spread = n->sums[n->c + i] / count - mean * mean;
         const double var = spread < 0 ? 0 : spread, istd = 1 / sqrt(var + GF_NN_EPS); /* NaN passes */
         n->mean[i] = (float)mean;
         n->istd[i] = (float)istd;
         set_scale_and_shift(n, i, mean, istd);
-        n->running_mean[i] = moved_average(n->running_mean[i], mean);
-        n->running_var[i] = moved_average(n->running_var[i], var * count / (count - 1));
+        n->running_mean[i] = (float)(stays * (double)n->running_mean[i] + GF_NN_MOMENTUM * mean);
+        n->running_var[i] = (float)(stays * (double)n->running_var[i] + GF_NN_MOMENTUM * (var * count / (count - 1)));
     }
 }
 
@@ -130,7 +129,7 @@ static void cast_or_add(void *arg, int64_t task, int thread) {
     (void)thread;
     const number_job *j = arg;
     const int64_t from = task * GF_BLOCK_NUMBERS, n = GF_MIN(GF_BLOCK_NUMBERS, j->count - from);
-    const size_t at = (size_t)from * gf_type_bytes(j->type);
+    const size_t at = (size_t)from * gf_type_bytes[j->type];
     if (j->back) j->ops->add(j->type, (char *)j->dst + at, (const char *)j->src + at, n);
     else j->ops->cast(j->type, (char *)j->dst + at, (const float *)j->src + from, n);
 }
@@ -138,19 +137,19 @@ static void cast_or_add(void *arg, int64_t task, int thread) {
 static void mean_of_image(void *arg, int64_t image, int thread) {
     (void)thread;
     const number_job *j = arg;
-    const size_t at = (size_t)(image * j->hw * j->c) * gf_type_bytes(j->type);
+    const size_t at = (size_t)(image * j->hw * j->c) * gf_type_bytes[j->type];
     if (j->back) j->ops->mean_back(j->type, (char *)j->dst + at, (const float *)j->src + image * j->c, j->hw, j->c);
     else j->ops->mean(j->type, (float *)j->dst + image * j->c, (const char *)j->src + at, j->hw, j->c);
 }
 
 void gf_dnn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count) {
     number_job j = {s->norm, type, 0, dst, src, count, 0, 0};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
+    gf_parallel(s->threads, GF_PARTS(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
 }
 
 void gf_dnn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count) {
     number_job j = {s->norm, type, 1, dst, src, count, 0, 0};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
+    gf_parallel(s->threads, GF_PARTS(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
 }
 
 void gf_dnn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c) {
@@ -185,7 +184,7 @@ static void add_parts(void *arg, int64_t task, int thread) {
 
 void gf_dnn_sum_parts(const gf_nn_engine *s, float *sum, const float *partial, int64_t step, int64_t count, int64_t c) {
     sum_job j = {.sum = sum, .partial = (float *)(uintptr_t)partial, .step = step, .count = count, .c = c};
-    gf_parallel(s->threads, gf_parts(c, STRIP), add_parts, &j);
+    gf_parallel(s->threads, GF_PARTS(c, STRIP), add_parts, &j);
 }
 
 static void sum_block(void *arg, int64_t task, int thread) {
@@ -195,7 +194,7 @@ static void sum_block(void *arg, int64_t task, int thread) {
     float *partial = j->partial + task * j->c;
     memset(partial, 0, sizeof *partial * (size_t)j->c);
     for (int64_t r = task * step; r < to; r++)
-        j->ops->add_to(partial, j->type, (const char *)j->x + gf_type_bytes(j->type) * (size_t)(r * j->c), j->c);
+        j->ops->add_to(partial, j->type, (const char *)j->x + gf_type_bytes[j->type] * (size_t)(r * j->c), j->c);
 }
 
 void gf_dnn_sum_rows(const gf_nn_engine *s, float *sum, gf_type type, const void *x, int64_t rows, int64_t c, float *partial) {
@@ -219,19 +218,19 @@ static void act_chunk(void *arg, int64_t task, int thread) {
     (void)thread;
     const act_job *j = arg;
     const int64_t from = task * GF_BLOCK_NUMBERS, n = GF_MIN(GF_BLOCK_NUMBERS, j->count - from);
-    const size_t at = (size_t)from * gf_type_bytes(j->type);
+    const size_t at = (size_t)from * gf_type_bytes[j->type];
     if (j->dy) j->ops->act_back(j->act, j->type, j->y + at, j->dy + at, j->z + at, n);
     else j->ops->act(j->act, j->type, j->y + at, j->z + at, n);
 }
 
 void gf_dnn_act(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *y, const void *z, int64_t count) {
     act_job j = {s->row, act, type, y, NULL, z, count};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), act_chunk, &j);
+    gf_parallel(s->threads, GF_PARTS(count, GF_BLOCK_NUMBERS), act_chunk, &j);
 }
 
 void gf_dnn_act_back(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *g, const void *dy, const void *z, int64_t count) {
     act_job j = {s->row, act, type, g, dy, z, count};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), act_chunk, &j);
+    gf_parallel(s->threads, GF_PARTS(count, GF_BLOCK_NUMBERS), act_chunk, &j);
 }
 
 /* ----- copies ------------------------------------------------------------------------------------------------------ */

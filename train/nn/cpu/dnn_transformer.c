@@ -20,7 +20,7 @@ typedef struct matrix { /* rows x cols, stored row-major (ab) or as its transpos
     dnnl_format_tag_t tag;
 } matrix;
 
-static size_t z_bytes(const gf_nn_shape *s, int64_t rows) { return gf_type_bytes(s->type) * (size_t)(rows * s->out); }
+static size_t z_bytes(const gf_nn_shape *s, int64_t rows) { return gf_type_bytes[s->type] * (size_t)(rows * s->out); }
 
 /* c = a b in `type`, with the bias and the sum of the forward product. */
 static glofnd_status make_product(gf_error *err, gf_nn_op *op, matrix a, matrix b, dnnl_data_type_t type, int forward,
@@ -122,7 +122,7 @@ glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
     TRY(find_products(err, op, rows, &op->products[last]));
     op->spare = op->products[last]->scratch;
     sizes->scratch = op->spare;
-    if (s->type == GF_TYPE_BF16) sizes->packed = gf_type_bytes(s->type) * (size_t)(s->in * s->out);
+    if (s->type == GF_TYPE_BF16) sizes->packed = gf_type_bytes[s->type] * (size_t)(s->in * s->out);
     if (!s->training) return GLOFND_OK;
     if (s->act != GF_ACT_NONE) {
         sizes->saved = z_bytes(s, rows);
@@ -285,7 +285,7 @@ static head_view head_of(const attention_job *j, int64_t task, int thread) {
     const int64_t image = task / s->heads, column = task % s->heads * j->p.d;
     const int32_t *text = s->packed ? j->a->texts->first + image : NULL;
     const int64_t first = text ? text[0] : image * j->p.length;
-    const size_t size = gf_type_bytes(s->type), part = size * (size_t)s->out;
+    const size_t size = gf_type_bytes[s->type], part = size * (size_t)s->out;
     const size_t from = size * (size_t)(first * s->in + column);
     const size_t to = size * (size_t)(first * s->out + column);
     head_view h = {.p = text ? plan_of(s, text[1] - text[0]) : j->p,
@@ -364,8 +364,8 @@ typedef struct query {
 static query query_of(const attention_job *j, int64_t task, int thread) {
     const gf_nn_shape *s = j->s;
     const int64_t image = task / s->heads, column = task % s->heads * j->p.d;
-    query o = {.from = gf_type_bytes(s->type) * (size_t)(image * j->p.length * s->in + column)};
-    o.k = (const char *)j->a->x + o.from, o.v = o.k + gf_type_bytes(s->type) * (size_t)s->out;
+    query o = {.from = gf_type_bytes[s->type] * (size_t)(image * j->p.length * s->in + column)};
+    o.k = (const char *)j->a->x + o.from, o.v = o.k + gf_type_bytes[s->type] * (size_t)s->out;
     o.q = (const float *)j->a->x2 + task * j->p.d;
     o.y = (float *)j->a->y + task * j->p.d;
     o.dy = j->a->dy ? (const float *)j->a->dy + task * j->p.d : NULL;
@@ -387,7 +387,7 @@ static void backward_query(void *arg, int64_t task, int thread) {
     const head_plan *p = &j->p;
     const gf_type type = j->s->type;
     const query o = query_of(j, task, thread);
-    char *dk = (char *)j->a->dx + o.from, *dv = dk + gf_type_bytes(type) * (size_t)j->s->out;
+    char *dk = (char *)j->a->dx + o.from, *dv = dk + gf_type_bytes[type] * (size_t)j->s->out;
     float sum;
     j->row->dots(&sum, o.dy, 0, GF_TYPE_F32, o.y, 0, 1, p->d, 1.0f);
     j->row->dots(o.s, o.q, 0, type, o.k, j->s->in, p->length, p->d, p->scale);
@@ -439,7 +439,7 @@ static int64_t length_of(const gf_nn_shape *s) { return s->h * s->w; }
 
 /* Number `i` of an array of the op's type. */
 static char *number_at(const gf_nn_shape *s, const void *p, int64_t i) {
-    return (char *)(uintptr_t)p + gf_type_bytes(s->type) * (size_t)i;
+    return (char *)(uintptr_t)p + gf_type_bytes[s->type] * (size_t)i;
 }
 
 static glofnd_status run_tokens(gf_nn_op *op, const gf_nn_args *a, int64_t tasks, gf_task work) {
@@ -536,7 +536,7 @@ static void tokens_back_image(void *arg, int64_t task, int thread) {
     char *dx = number_at(s, j->a->dx, task * rows * c);
     float *share = (float *)j->a->scratch + thread * c;
     if (s->bias) {
-        memcpy(dx, dy + gf_type_bytes(s->type) * (size_t)c, gf_type_bytes(s->type) * (size_t)(rows * c));
+        memcpy(dx, dy + gf_type_bytes[s->type] * (size_t)c, gf_type_bytes[s->type] * (size_t)(rows * c));
         return;
     }
     j->engine->row->gather(share, c, s->type, dy, c, 1, c, 1.0f / (float)rows);
@@ -587,7 +587,7 @@ glofnd_status gf_dnn_pick_backward(gf_error *err, gf_nn_op *op, const gf_nn_args
     (void)err;
     const gf_nn_shape *s = &op->shape;
     const int64_t c = s->in;
-    if (!a->add_dx) gf_dnn_zero(op->engine, a->dx, gf_type_bytes(s->type) * (size_t)(gf_nn_rows(s, a) * c));
+    if (!a->add_dx) gf_dnn_zero(op->engine, a->dx, gf_type_bytes[s->type] * (size_t)(gf_nn_rows(s, a) * c));
     for (int64_t i = 0; i < s->n; i++) {
         char *dx = number_at(s, a->dx, picked_row(s, a, i) * c);
         op->engine->row->plus(s->type, dx, s->type, dx, (const float *)a->dy + i * c, c);

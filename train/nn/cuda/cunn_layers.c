@@ -187,7 +187,7 @@ static gf_cunn_gemm *products_now(gf_nn_op *op, const gf_nn_args *a) {
 
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
 
-static size_t array_bytes(const gf_nn_shape *s) { return round_up(gf_type_bytes(s->type) * (size_t)(rows_of(s) * s->out)); }
+static size_t array_bytes(const gf_nn_shape *s) { return round_up(gf_type_bytes[s->type] * (size_t)(rows_of(s) * s->out)); }
 
 /* Of the length that needs most. */
 static size_t sums_bytes(const gf_nn_shape *s) {
@@ -496,7 +496,7 @@ glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_arg
 /* Column `part` of parts of `out` numbers side by side in rows of `step`. */
 static gf_cunn_heads part_of(const gf_nn_shape *s, const void *x, int part, int parts) {
     char *at = loose(x);
-    return (gf_cunn_heads){at ? at + gf_type_bytes(s->type) * (size_t)(part * s->out) : NULL, parts * s->out};
+    return (gf_cunn_heads){at ? at + gf_type_bytes[s->type] * (size_t)(part * s->out) : NULL, parts * s->out};
 }
 
 static gf_cunn_attention task_of(const gf_nn_op *op, const gf_nn_args *a) {

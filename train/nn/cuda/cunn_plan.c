@@ -424,7 +424,7 @@ static int run_plan_trial(gf_nn_engine *s, const void *trial) {
 static float plan_time(gf_nn_engine *s, const gf_cunn_task *t, cudnnBackendDescriptor_t plan, size_t workspace) {
     const gf_nn_shape *p = t->shape;
     const int64_t oh = gf_nn_out(p->h, p->kernel, p->stride, p->pad), ow = gf_nn_out(p->w, p->kernel, p->stride, p->pad);
-    const size_t each = gf_type_bytes(p->type), x = round_up((size_t)(p->n * p->h * p->w * p->in) * each);
+    const size_t each = gf_type_bytes[p->type], x = round_up((size_t)(p->n * p->h * p->w * p->in) * each);
     const size_t y = round_up((size_t)(p->n * oh * ow * p->out) * each);
     const size_t w = round_up((size_t)(p->out * p->in * p->kernel * p->kernel) * sizeof(float));
     char *base = workspace > WORKSPACE_MAX ? NULL : gf_cunn_trial(s, x + w + y + workspace);
@@ -617,7 +617,7 @@ static int run_product_trial(gf_nn_engine *s, const void *trial) {
 /* Place of the fastest; 0, the first, without memory or events for timing. */
 static int fastest_product(gf_nn_engine *s, const gf_cunn_gemm *g, const gf_cunn_gemm_task *t,
                            const cublasLtMatmulHeuristicResult_t *found, int count) {
-    const size_t each = gf_type_bytes(t->in), a = round_up(each * (size_t)(t->a.rows * t->a.cols));
+    const size_t each = gf_type_bytes[t->in], a = round_up(each * (size_t)(t->a.rows * t->a.cols));
     const size_t b = round_up(each * (size_t)(t->b.rows * t->b.cols)), c = round_up(sizeof(float) * (size_t)(t->rows * t->cols));
     char *base = gf_cunn_trial(s, a + b + c + GF_CUNN_BLAS_WORKSPACE);
     int best = 0;

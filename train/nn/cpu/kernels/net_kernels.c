@@ -175,7 +175,7 @@ GF_INLINE void add_all(void *dst, const void *src, int64_t count, gf_type t) {
 
 static void add_numbers(gf_type type, void *dst, const void *src, int64_t count) { BY_TYPE(type, add_all, dst, src, count); }
 
-GF_INLINE void mean_all(float *y, const void *x, int64_t hw, int64_t c, gf_type t) {
+static void mean_of_rows(gf_type t, float *y, const void *x, int64_t hw, int64_t c) {
     const float share = 1.0f / (float)hw;
     memset(y, 0, sizeof(float) * (size_t)c);
     for (int64_t p = 0; p < hw; p++) {
@@ -185,18 +185,12 @@ GF_INLINE void mean_all(float *y, const void *x, int64_t hw, int64_t c, gf_type 
     for (int64_t i = 0; i < c; i++) y[i] *= share;
 }
 
-static void mean_of_rows(gf_type type, float *y, const void *x, int64_t hw, int64_t c) { BY_TYPE(type, mean_all, y, x, hw, c); }
-
-GF_INLINE void mean_back_all(void *dx, const float *dy, int64_t hw, int64_t c, gf_type t) {
+static void mean_back_of_rows(gf_type t, void *dx, const float *dy, int64_t hw, int64_t c) {
     const float share = 1.0f / (float)hw;
     for (int64_t p = 0; p < hw; p++) {
         VECTOR_LOOP
         for (int64_t i = 0; i < c; i++) store_number(dx, p * c + i, dy[i] * share, t);
     }
-}
-
-static void mean_back_of_rows(gf_type type, void *dx, const float *dy, int64_t hw, int64_t c) {
-    BY_TYPE(type, mean_back_all, dx, dy, hw, c);
 }
 
 /* ----- 3 x 3 convolutions -------------------------------------------------------------------------------------- */
@@ -283,15 +277,13 @@ GF_INLINE void gradient_line(vf o[TAPS], const vf u[IN]) { /* G' */
 
 /* Tiles. */
 
-GF_INLINE int64_t channel_at(const gf_wino_planes *p, int64_t c) { return c / GF_PANEL * (int64_t)p->panel + c % GF_PANEL; }
-
 /* Loads size x size pixels from (y, x) on and transforms them to 6 x 6 numbers. */
 GF_INLINE void to_planes(const gf_wino_planes *to, const gf_wino_image *from, int64_t y, int64_t x, int size, gf_type t) {
     const char *at[IN * IN]; /* of pixels; NULL outside of the image */
     for (int i = 0; i < size * size; i++) {
         const int64_t row = y + i / size, col = x + i % size;
         const int inside = row >= 0 && row < from->h && col >= 0 && col < from->w;
-        at[i] = inside ? (const char *)from->data + (size_t)((row * from->w + col) * from->c) * gf_type_bytes(t) : NULL;
+        at[i] = inside ? (const char *)from->data + (size_t)((row * from->w + col) * from->c) * gf_type_bytes[t] : NULL;
     }
     for (int64_t c = 0; c < from->c; c += GF_LANES) {
         vf columns[IN][IN], d[IN], o[IN];
@@ -301,7 +293,7 @@ GF_INLINE void to_planes(const gf_wino_planes *to, const gf_wino_image *from, in
             else spread_line(o, d);
             for (int r = 0; r < IN; r++) columns[r][s] = o[r];
         }
-        float *out = to->data + channel_at(to, c);
+        float *out = to->data + c / GF_PANEL * (int64_t)to->panel + c % GF_PANEL;
         for (int r = 0; r < IN; r++) {
             if (size == IN) input_line(o, columns[r]);
             else spread_line(o, columns[r]);
@@ -320,10 +312,10 @@ static void wino_spread(const gf_wino_planes *to, const gf_wino_image *from, int
 
 GF_INLINE void from_planes(const gf_wino_image *to, const gf_wino_planes *from, int64_t y, int64_t x, gf_type t) {
     const int64_t rows = to->h - y < OUT ? to->h - y : OUT, cols = to->w - x < OUT ? to->w - x : OUT;
-    char *first = (char *)to->data + (size_t)((y * to->w + x) * to->c) * gf_type_bytes(t);
+    char *first = (char *)to->data + (size_t)((y * to->w + x) * to->c) * gf_type_bytes[t];
     for (int64_t c = 0; c < to->c; c += GF_LANES) {
         vf columns[OUT][IN], m[IN], o[OUT];
-        const float *in = from->data + channel_at(from, c);
+        const float *in = from->data + c / GF_PANEL * (int64_t)from->panel + c % GF_PANEL;
         for (int s = 0; s < IN; s++) {
             for (int r = 0; r < IN; r++) m[r] = vf_load(in + (size_t)(r * IN + s) * from->plane);
             output_line(o, m);
