@@ -315,25 +315,21 @@ static int next_mini(gf_delta *d) {
     return 1;
 }
 
-static uint64_t next_difference(gf_delta *d) {
-    const int width = d->width[d->next_mini - 1];
-    uint64_t x = 0;
-    for (int have = 0; have < width;) {
-        const int shift = (int)(d->bit & 7), some = GF_MIN(8 - shift, width - have);
-        const uint64_t part = (uint64_t)(d->bits[d->bit / 8] >> shift) & (((uint64_t)1 << some) - 1);
-        x |= part << have;
-        d->bit += (uint64_t)some;
-        have += some;
-    }
-    d->in_mini--;
-    return d->min_delta + x;
-}
-
 int gf_delta_next(gf_delta *d, int64_t *out) {
     if (d->left == 0) return 0;
     if (!d->first) {
         if (d->in_mini == 0 && !next_mini(d)) return 0;
-        d->value += next_difference(d);
+        const int width = d->width[d->next_mini - 1];
+        uint64_t x = 0;
+        for (int have = 0; have < width;) {
+            const int shift = (int)(d->bit & 7), some = GF_MIN(8 - shift, width - have);
+            const uint64_t part = (uint64_t)(d->bits[d->bit / 8] >> shift) & (((uint64_t)1 << some) - 1);
+            x |= part << have;
+            d->bit += (uint64_t)some;
+            have += some;
+        }
+        d->in_mini--;
+        d->value += d->min_delta + x;
     }
     d->first = 0;
     d->left--;

@@ -63,82 +63,6 @@ static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set
     return status;
 }
 
-static glofnd_status measure_thresholds(gf_error *err, threshold_job *j) {
-    const gf_sweep_job job = {.threads = j->threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
-    if (j->files) {
-        TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
-        j->views = 1;
-        j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
-    } else {
-        /* The batch size from 32 to 256 that leaves fewest of n samples out; of few samples at most half, so that others can stand
-         * in for unreadable ones. */
-        const int64_t n = gf_trained_run_info(j->run).n;
-        int64_t batch = n < 4 ? n : n < 256 ? n / 2 : 256;
-        for (int64_t b = batch; b >= 32; b--)
-            if (n % b < n % batch) batch = b;
-        const int64_t most = GF_MIN(j->max_anchors, n / batch * batch), drawn = GF_MAX(most, (j->max_samples + 1) / 2);
-        glofnd_status status;
-        if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
-            gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
-                     2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
-        eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
-        if (j->plain) {
-            status = gf_trained_run_centre_crops(err, j->run, GF_MAX(j->max_anchors, j->max_samples), &j->set);
-        } else {
-            status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
-        }
-        eval_progress_end(&j->progress);
-        TRY(status);
-        j->views = j->plain ? 1 : 2;
-        j->anchors = j->plain ? GF_MIN(j->max_anchors, j->set.n) : most;
-        j->pool = GF_MIN(j->max_samples, j->set.n);
-        FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
-    }
-    gf_view_set anchors = j->set, pool = j->set;
-    anchors.n = j->anchors * j->views, pool.n = j->pool;
-    if (j->fnc_batch > j->anchors) j->fnc_batch = j->anchors;
-    j->optimum = malloc((size_t)j->anchors * sizeof *j->optimum);
-    j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
-    FAIL_IF(err, !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
-    if (j->files) {
-        /* Thresholds of a file; NaN where it has none. */
-        if (!j->lambda) {
-            j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
-            FAIL_IF(err, !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
-            for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
-        }
-        for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
-    } else {
-        j->id = malloc((size_t)j->anchors * sizeof *j->id);
-        j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
-        FAIL_IF(err, !j->id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
-        for (int64_t i = 0; i < j->anchors; i++) j->id[i] = j->set.id[i * j->views];
-        j->learned = gf_trained_run_lambda(j->run, 0, j->id, j->anchors, j->lambda);
-    }
-    eval_progress_begin(&j->progress, "");
-    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &job, j->optimum);
-    if (status == GLOFND_OK)
-        status =
-            gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, j->seed, &job, j->fnc);
-    eval_progress_end(&j->progress);
-    TRY(status);
-    if (j->draws > 1) {
-        /* The optimum, that of one draw, becomes the mean over all. */
-        float *theta = malloc((size_t)j->anchors * sizeof *theta);
-        j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
-        status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
-        for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
-        for (int64_t k = 1; k < j->draws && status == GLOFND_OK; k++) status = add_draw(err, j, &pool, &job, k, theta);
-        free(theta);
-        TRY(status);
-        gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
-        j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
-    }
-    j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
-    j->fnc_error = gf_threshold_error_of(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
-    return GLOFND_OK;
-}
-
 /* ----- files ----- */
 
 static int by_sample(const void *a, const void *b) {
@@ -338,7 +262,78 @@ static glofnd_status evaluate_threshold(gf_error *err, threshold_job *j) {
         j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)gf_trained_run_config(j->run)->seed;
     }
     TRY(make_out(err, j));
-    TRY(measure_thresholds(err, j));
+    const gf_sweep_job job = {.threads = j->threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
+    if (j->files) {
+        TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
+        j->views = 1;
+        j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
+    } else {
+        /* The batch size from 32 to 256 that leaves fewest of n samples out; of few samples at most half, so that others can stand
+         * in for unreadable ones. */
+        const int64_t n = gf_trained_run_info(j->run).n;
+        int64_t batch = n < 4 ? n : n < 256 ? n / 2 : 256;
+        for (int64_t b = batch; b >= 32; b--)
+            if (n % b < n % batch) batch = b;
+        const int64_t most = GF_MIN(j->max_anchors, n / batch * batch), drawn = GF_MAX(most, (j->max_samples + 1) / 2);
+        glofnd_status status;
+        if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
+            gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
+                     2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
+        eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
+        if (j->plain) {
+            status = gf_trained_run_centre_crops(err, j->run, GF_MAX(j->max_anchors, j->max_samples), &j->set);
+        } else {
+            status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
+        }
+        eval_progress_end(&j->progress);
+        TRY(status);
+        j->views = j->plain ? 1 : 2;
+        j->anchors = j->plain ? GF_MIN(j->max_anchors, j->set.n) : most;
+        j->pool = GF_MIN(j->max_samples, j->set.n);
+        FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
+    }
+    gf_view_set anchors = j->set, pool = j->set;
+    anchors.n = j->anchors * j->views, pool.n = j->pool;
+    if (j->fnc_batch > j->anchors) j->fnc_batch = j->anchors;
+    j->optimum = malloc((size_t)j->anchors * sizeof *j->optimum);
+    j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
+    FAIL_IF(err, !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
+    if (j->files) {
+        /* Thresholds of a file; NaN where it has none. */
+        if (!j->lambda) {
+            j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+            FAIL_IF(err, !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+            for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
+        }
+        for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
+    } else {
+        j->id = malloc((size_t)j->anchors * sizeof *j->id);
+        j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+        FAIL_IF(err, !j->id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+        for (int64_t i = 0; i < j->anchors; i++) j->id[i] = j->set.id[i * j->views];
+        j->learned = gf_trained_run_lambda(j->run, 0, j->id, j->anchors, j->lambda);
+    }
+    eval_progress_begin(&j->progress, "");
+    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &job, j->optimum);
+    if (status == GLOFND_OK)
+        status =
+            gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, j->seed, &job, j->fnc);
+    eval_progress_end(&j->progress);
+    TRY(status);
+    if (j->draws > 1) {
+        /* The optimum, that of one draw, becomes the mean over all. */
+        float *theta = malloc((size_t)j->anchors * sizeof *theta);
+        j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
+        status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+        for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
+        for (int64_t k = 1; k < j->draws && status == GLOFND_OK; k++) status = add_draw(err, j, &pool, &job, k, theta);
+        free(theta);
+        TRY(status);
+        gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
+        j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
+    }
+    j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
+    j->fnc_error = gf_threshold_error_of(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);
     if (j->files && !j->out) return GLOFND_OK;

@@ -48,24 +48,6 @@ static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
     gf_progress_draw(&j->line, fit, fits, text, 0);
 }
 
-static glofnd_status fit_set(gf_error *err, transfer_job *j, transfer_set *s, gf_features *train, gf_features *test) {
-    s->train_n = train->n, s->test_n = test->n;
-    s->result = (gf_transfer){
-        .protocol = j->protocol,
-        .scoring = s->scoring,
-        .validation = VALIDATION,
-        .seed = (uint64_t)j->seed,
-        .threads = j->threads,
-        .progress = show_fit,
-        .user = j,
-    };
-    j->at = s->title;
-    j->line = gf_progress_start(0, cli_progress_mode());
-    const glofnd_status status = gf_transfer_fit(err, &s->result, train, test);
-    gf_progress_end(&j->line);
-    return status;
-}
-
 static glofnd_status open_set(gf_error *err, const transfer_job *j, const transfer_set *s, gf_split *out) {
     const gf_split_spec spec = {
         .data = s->data.spec,
@@ -231,7 +213,22 @@ static glofnd_status evaluate_transfer(gf_error *err, transfer_job *j) {
                          s->title, s->doubt);
         }
         if (set_status == GLOFND_OK) set_status = eval_encode_split(err, e, &split, &train, &test);
-        if (set_status == GLOFND_OK) set_status = fit_set(err, j, s, &train, &test);
+        if (set_status == GLOFND_OK) {
+            s->train_n = train.n, s->test_n = test.n;
+            s->result = (gf_transfer){
+                .protocol = j->protocol,
+                .scoring = s->scoring,
+                .validation = VALIDATION,
+                .seed = (uint64_t)j->seed,
+                .threads = j->threads,
+                .progress = show_fit,
+                .user = j,
+            };
+            j->at = s->title;
+            j->line = gf_progress_start(0, cli_progress_mode());
+            set_status = gf_transfer_fit(err, &s->result, &train, &test);
+            gf_progress_end(&j->line);
+        }
         gf_split_free(&split);
         gf_features_free(&train);
         gf_features_free(&test);

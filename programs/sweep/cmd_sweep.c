@@ -636,8 +636,6 @@ typedef struct sweeping {
 
 static int stopped(void) { return atomic_load(&cli_interrupted); }
 
-static int has_ended(const job *j) { return j->state == JOB_DONE || j->state == JOB_FAILED; }
-
 static void record_event(sweeping *s, const sweep_run *r, const char *event, const char *text) {
     if (s->status == GLOFND_OK) s->status = append_record(&s->err, s->plan, r, event, text);
 }
@@ -748,7 +746,7 @@ static void draw_progress(sweeping *s) {
             epoch = last ? (int)strtol(last + 9, NULL, 10) : 0;
         }
         total += units;
-        done += has_ended(j) ? units : epoch;
+        done += (j->state == JOB_DONE || j->state == JOB_FAILED) ? units : epoch;
         finished += j->state == JOB_DONE, running += j->state == JOB_RUNNING;
         if (j->state == JOB_RUNNING && !*where) /* from 1; in the log from 0 */
             snprintf(where, sizeof where, " | %.80s epoch %d/%d", r->name, epoch < units ? epoch + 1 : units, units);
@@ -919,22 +917,18 @@ static glofnd_status run_phases(sweeping *s, int *folder) {
     return s->end ? s->end(&s->err, p, s->run, s->count, s->user) : compare_runs(&s->err, s);
 }
 
-static void list_runs(const sweeping *s) {
-    int finished = 0;
-    for (int i = 0; i < s->count; i++) {
-        const sweep_run *r = &s->run[i];
-        finished += r->finished;
-        gf_print(stdout, "%-60s %s\n", r->path, r->finished ? "finished" : access(r->path, F_OK) == 0 ? "begun" : "to do");
-    }
-    gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished);
-}
-
 int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
     sweeping s = {.plan = p, .end = end, .user = user};
     glofnd_status status = GLOFND_OK;
     int code = prepare_runs(&s);
     if (code == CLI_OK && dry) {
-        list_runs(&s);
+        int finished = 0;
+        for (int i = 0; i < s.count; i++) {
+            const sweep_run *r = &s.run[i];
+            finished += r->finished;
+            gf_print(stdout, "%-60s %s\n", r->path, r->finished ? "finished" : access(r->path, F_OK) == 0 ? "begun" : "to do");
+        }
+        gf_print(stdout, "%d run%s, %d finished\n", s.count, s.count == 1 ? "" : "s", finished);
     } else if (code == CLI_OK) {
         int folder = -1, missing = 0;
         cli_catch_interrupts(NULL);

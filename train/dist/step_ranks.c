@@ -213,20 +213,6 @@ static uint16_t *averages(const gf_step_ranks *r, const glofnd_batch *q, int i) 
     return r->bank_dim ? (uint16_t *)(uintptr_t)(i ? q->extra->bank_b : q->extra->bank_a) : NULL;
 }
 
-/* A step writes the averages of the own samples; those of the other ranks' follow. */
-static glofnd_status share_averages(gf_error *err, const gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work,
-                                    const glofnd_batch *q) {
-    const size_t bytes = sizeof(uint16_t) * (size_t)(r->rows * r->bank_dim);
-    for (int i = 0; i < 2; i++) {
-        uint16_t *all = averages(r, q, i), *own = all ? all + r->row0 * r->bank_dim : NULL;
-        if (!all) continue;
-        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 0, i, q->id + r->row0, r->rows, own)));
-        TRY(gather_part(err, r->device, own, bytes, all));
-        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 1, i, q->id, r->cols, all)));
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
                                  const int64_t *slot, void *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
     char *own_links = (char *)links + GLOFND_LINK_BYTES * r->row0;
@@ -241,7 +227,16 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *r, glofnd_ctx *c,
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, q, &own, own_links, stats)));
     TRY(gather_part(err, r->device, own_links, GLOFND_LINK_BYTES * (size_t)r->rows, links));
     TRY(gf_ctx_status(err, c, glofnd_step_grad(c, q, &own, links, grad_a, grad_b, stats)));
-    return share_averages(err, r, c, work, q);
+    /* A step writes the averages of the own samples; those of the other ranks' follow. */
+    const size_t bytes = sizeof(uint16_t) * (size_t)(r->rows * r->bank_dim);
+    for (int i = 0; i < 2; i++) {
+        uint16_t *all = averages(r, q, i), *part = all ? all + r->row0 * r->bank_dim : NULL;
+        if (!all) continue;
+        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 0, i, q->id + r->row0, r->rows, part)));
+        TRY(gather_part(err, r->device, part, bytes, all));
+        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 1, i, q->id, r->cols, all)));
+    }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats,

@@ -185,15 +185,6 @@ gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, in
 
 /* ----- Applying ----- */
 
-static void apply_jitter(const gf_view *v, uint8_t *planes, size_t n) {
-    static void (*const operation[4])(uint8_t *, size_t, double) = {gf_color_brightness, gf_color_contrast, gf_color_saturation,
-                                                                    gf_color_hue};
-    for (int i = 0; i < 4; i++) {
-        const int which = v->order[i];
-        if (which >= 0) operation[which](planes, n, v->factor[which]);
-    }
-}
-
 /* bytes [n][3] from the planes. */
 static void write_bytes(const gf_augment_scratch *x, uint8_t *restrict bytes) {
     const size_t n = (size_t)x->size * (size_t)x->size;
@@ -280,7 +271,14 @@ glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view
         .pitch = side,
     };
     TRY(gf_resample(err, &x->resampler, &job));
-    if (v->jitter) apply_jitter(v, x->planes, n);
+    if (v->jitter) {
+        static void (*const operation[4])(uint8_t *, size_t, double) = {gf_color_brightness, gf_color_contrast,
+                                                                        gf_color_saturation, gf_color_hue};
+        for (int i = 0; i < 4; i++) {
+            const int which = v->order[i];
+            if (which >= 0) operation[which](x->planes, n, v->factor[which]);
+        }
+    }
     if (v->gray) gf_color_gray(x->planes, n);
     for (size_t c = 0; v->sigma > 0 && c < 3; c++) gf_blur(x->planes + c * n, a->size, a->size, v->sigma, x->blur);
     write_view(x, out);

@@ -45,17 +45,6 @@ static void set_no_memory(gf_slot *s, int64_t item) {
     set_error(s, item, gf_fail(&why, GLOFND_E_MEMORY, "no memory to replace unreadable samples"), &why);
 }
 
-/* Adds the outcome of sample `item` to s. With the loader's lock. */
-static void note_outcome(const gf_maker *m, gf_slot *s, int64_t item, const gf_made *made) {
-    s->read_seconds += made->read_seconds;
-    s->augment_seconds += made->augment_seconds;
-    if (made->unreadable && !m->spec.strict) {
-        if (gf_grow(&s->unreadable, &s->unreadable_capacity, (size_t)s->unreadables + 1, sizeof *s->unreadable))
-            s->unreadable[s->unreadables++] = (gf_unreadable_item){item, made->id, made->why};
-        else set_no_memory(s, item);
-    } else if (made->status != GLOFND_OK) set_error(s, item, made->status, &made->why);
-}
-
 /* ----- substitutes ----- */
 
 typedef struct substitute_search {
@@ -273,7 +262,13 @@ static void *work(void *arg) {
             const gf_made made =
                 gf_make_sample(&l->maker, &t->worker, s, s->step * gf_maker_global_batch(spec) + spec->offset + item, item);
             pthread_mutex_lock(&l->lock);
-            note_outcome(&l->maker, s, item, &made);
+            s->read_seconds += made.read_seconds;
+            s->augment_seconds += made.augment_seconds;
+            if (made.unreadable && !l->maker.spec.strict) {
+                if (gf_grow(&s->unreadable, &s->unreadable_capacity, (size_t)s->unreadables + 1, sizeof *s->unreadable))
+                    s->unreadable[s->unreadables++] = (gf_unreadable_item){item, made.id, made.why};
+                else set_no_memory(s, item);
+            } else if (made.status != GLOFND_OK) set_error(s, item, made.status, &made.why);
             if (++s->finished == s->count) {
                 pthread_mutex_unlock(&l->lock);
                 replace_unreadable(&l->maker, &t->worker, s);

@@ -55,28 +55,6 @@ static glofnd_status load_moments(gf_error *err, const gf_st_file *f, gf_trainer
 #define SUMS(X) \
     X(loss) X(lambda) X(kept) X(steps) X(pairs) X(flagged) X(same) X(hits) X(precision) X(recall) X(quality_steps) X(damaged)
 
-static glofnd_status save_state(gf_error *err, const gf_trainer *t, const char *path, gf_log_marks marks) {
-    gf_jsonl j = {0};
-    TRY(gf_jsonl_open(err, &j, path, 0));
-    gf_jsonl_begin(&j);
-    gf_jsonl_integer(&j, "version", 1);
-    gf_jsonl_integer(&j, "step", t->step);
-    gf_jsonl_integer(&j, "log_lines", marks.log_lines);
-    gf_jsonl_integer(&j, "event_bytes", marks.event_bytes);
-#define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
-    SUMS(X)
-#undef X
-    if (t->config.task == GF_TASK_CLIP) {
-        gf_jsonl_integer(&j, "vocab_crc", (int64_t)t->vocab_crc);
-        gf_jsonl_number(&j, "log_scale", (double)t->scale.log_scale);
-        gf_jsonl_number(&j, "log_scale_m", (double)t->scale.m);
-        gf_jsonl_number(&j, "log_scale_v", (double)t->scale.v);
-    }
-    gf_jsonl_end(&j);
-    gf_jsonl_sync(&j);
-    return gf_jsonl_close(&j);
-}
-
 static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r, const gf_remap *found, gf_log_marks *marks) {
     int64_t version = 0;
     int complete = gf_jsonl_next(r) && gf_jsonl_get_integer(r, "version", &version) &&
@@ -146,7 +124,25 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     TRY(gf_anchors_save(err, t, path[ANCHORS], path[KEYS]));
     if (has_groups(t)) TRY(gf_sample_groups_save(err, &t->groups, path[GROUPS]));
     TRY(gf_config_write(err, &t->config, path[CONFIG]));
-    return save_state(err, t, path[STATE], marks);
+    gf_jsonl j = {0};
+    TRY(gf_jsonl_open(err, &j, path[STATE], 0));
+    gf_jsonl_begin(&j);
+    gf_jsonl_integer(&j, "version", 1);
+    gf_jsonl_integer(&j, "step", t->step);
+    gf_jsonl_integer(&j, "log_lines", marks.log_lines);
+    gf_jsonl_integer(&j, "event_bytes", marks.event_bytes);
+#define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
+    SUMS(X)
+#undef X
+    if (t->config.task == GF_TASK_CLIP) {
+        gf_jsonl_integer(&j, "vocab_crc", (int64_t)t->vocab_crc);
+        gf_jsonl_number(&j, "log_scale", (double)t->scale.log_scale);
+        gf_jsonl_number(&j, "log_scale_m", (double)t->scale.m);
+        gf_jsonl_number(&j, "log_scale_v", (double)t->scale.v);
+    }
+    gf_jsonl_end(&j);
+    gf_jsonl_sync(&j);
+    return gf_jsonl_close(&j);
 }
 
 gf_checkpoint_keep gf_checkpoint_keeps(const gf_trainer *t) {

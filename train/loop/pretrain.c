@@ -215,15 +215,6 @@ static void on_unreadable(void *user, int64_t i, const char *message) {
     else if (j->noted == GLOFND_OK) j->noted = gf_distributed_unreadable(NULL, &j->trainer->distributed, i, message);
 }
 
-static glofnd_status report_all_unreadable(gf_error *err, job *j) {
-    gf_distributed *d = &j->trainer->distributed;
-    FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory for an unreadable sample");
-    for (int64_t i = 0; i < d->unreadable_count; i++)
-        report_unreadable(j, j->trainer->step - 1, d->unreadable[i].id, d->unreadable[i].why.text);
-    d->unreadable_count = 0;
-    return GLOFND_OK;
-}
-
 static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
     const gf_pretrain *p = j->p;
     gf_trainer *t = j->trainer;
@@ -235,7 +226,11 @@ static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
         TRY(gf_trainer_step(err, t));
         const int stop = t->distributed.stop; /* of any rank */
         const int epoch_ends = t->step % t->epoch_steps == 0;
-        TRY(report_all_unreadable(err, j));
+        gf_distributed *d = &t->distributed; /* whose list is empty without ranks */
+        FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory for an unreadable sample");
+        for (int64_t i = 0; i < d->unreadable_count; i++)
+            report_unreadable(j, t->step - 1, d->unreadable[i].id, d->unreadable[i].why.text);
+        d->unreadable_count = 0;
         if (is_first(p)) TRY(gf_monitor_step(&j->monitor, t));
         if (is_first(p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
         if (epoch_ends) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));

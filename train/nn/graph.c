@@ -497,50 +497,6 @@ static void bind_list(gf_tensor_list *list, float *values, float *grads) {
     }
 }
 
-static void bind_op(arena_view m, gf_layer *l) {
-    const gf_tensor *weight = l->param < 0 ? NULL : &m.g->params.item[l->param];
-    l->args =
-        (gf_nn_args){.x = data_of(m, l->in), .y = data_of(m, l->out), .dy = gradient_of(m, l->out, 0), .dx = block_at(m, l->dx)};
-    l->args.weight = weight ? weight->value : NULL;
-    l->args.weight_grad = weight ? weight->grad : NULL;
-    const gf_tensor *bias = l->bias < 0 ? NULL : &m.g->params.item[l->bias];
-    l->args.bias = bias ? bias->value : NULL;
-    l->args.bias_grad = bias ? bias->grad : NULL;
-    l->args.x2 = data_of(m, l->residual);
-    l->args.dx2 = block_at(m, l->dx2);
-    l->args.add_dx = l->add_dx;
-    l->args.packed = block_at(m, l->packed);
-    l->args.saved = block_at(m, l->saved);
-    l->args.scratch = block_at(m, m.g->scratch);
-    l->args.norm = l->shape.pooled ? &(l + 1)->norm : l->norm_after >= 0 ? &m.g->layer[l->norm_after].norm : NULL;
-    l->args.before = l->back_norm ? &(l - 1)->norm : NULL;
-    l->args.texts = l->shape.packed ? &m.g->texts : NULL;
-}
-
-static void bind_norm(arena_view m, gf_layer *l) {
-    const gf_tensor *param = l->param < 0 ? NULL : &m.g->params.item[l->param], *stat = &m.g->buffers.item[l->stat];
-    gf_nn_norm *n = &l->norm;
-    float *saved = block_at(m, l->saved);
-    n->x = data_of(m, l->in);
-    n->residual = data_of(m, l->residual);
-    n->y = data_of(m, l->out);
-    n->gamma = param ? param[0].value : NULL;
-    n->beta = param ? param[1].value : NULL;
-    n->dgamma = param ? param[0].grad : NULL;
-    n->dbeta = param ? param[1].grad : NULL;
-    n->running_mean = stat[0].value;
-    n->running_var = stat[1].value;
-    n->mean = saved, n->istd = saved + n->c, n->scale = saved + 2 * n->c, n->shift = saved + 3 * n->c;
-    n->sums = (double *)block_at(m, m.g->sums) + (l->merged ? 2 * n->c : 0); /* as many channels as the norm it is merged into */
-    n->coef = (float *)block_at(m, m.g->coef) + (l->merged ? 2 * n->c : 0);
-    n->scratch = block_at(m, m.g->scratch);
-    n->dy = gradient_of(m, l->out, 0);
-    n->dy2 = gradient_of(m, l->out, 1);
-    n->dx = block_at(m, l->dx);
-    n->positive = block_at(m, l->bits);
-    if (l->shortcut >= 0) n->shortcut = &m.g->layer[l->shortcut].norm, n->residual = NULL;
-}
-
 void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grads) {
     bind_list(&g->params, values, grads);
     bind_list(&g->buffers, stats, NULL);
@@ -551,7 +507,49 @@ void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float 
     gf_graph_bind_tensors(g, values, stats, grads);
     for (int i = 0; i < g->layers; i++) {
         gf_layer *l = &g->layer[i];
-        if (l->kind == GF_LAYER_NORM) bind_norm(m, l);
-        else bind_op(m, l);
+        if (l->kind == GF_LAYER_NORM) {
+            const gf_tensor *param = l->param < 0 ? NULL : &g->params.item[l->param], *stat = &g->buffers.item[l->stat];
+            gf_nn_norm *n = &l->norm;
+            float *saved = block_at(m, l->saved);
+            n->x = data_of(m, l->in);
+            n->residual = data_of(m, l->residual);
+            n->y = data_of(m, l->out);
+            n->gamma = param ? param[0].value : NULL;
+            n->beta = param ? param[1].value : NULL;
+            n->dgamma = param ? param[0].grad : NULL;
+            n->dbeta = param ? param[1].grad : NULL;
+            n->running_mean = stat[0].value;
+            n->running_var = stat[1].value;
+            n->mean = saved, n->istd = saved + n->c, n->scale = saved + 2 * n->c, n->shift = saved + 3 * n->c;
+            n->sums =
+                (double *)block_at(m, g->sums) + (l->merged ? 2 * n->c : 0); /* as many channels as the norm it is merged into */
+            n->coef = (float *)block_at(m, g->coef) + (l->merged ? 2 * n->c : 0);
+            n->scratch = block_at(m, g->scratch);
+            n->dy = gradient_of(m, l->out, 0);
+            n->dy2 = gradient_of(m, l->out, 1);
+            n->dx = block_at(m, l->dx);
+            n->positive = block_at(m, l->bits);
+            if (l->shortcut >= 0) n->shortcut = &g->layer[l->shortcut].norm, n->residual = NULL;
+        } else {
+            const gf_tensor *weight = l->param < 0 ? NULL : &g->params.item[l->param];
+            l->args = (gf_nn_args){.x = data_of(m, l->in),
+                                   .y = data_of(m, l->out),
+                                   .dy = gradient_of(m, l->out, 0),
+                                   .dx = block_at(m, l->dx)};
+            l->args.weight = weight ? weight->value : NULL;
+            l->args.weight_grad = weight ? weight->grad : NULL;
+            const gf_tensor *bias = l->bias < 0 ? NULL : &g->params.item[l->bias];
+            l->args.bias = bias ? bias->value : NULL;
+            l->args.bias_grad = bias ? bias->grad : NULL;
+            l->args.x2 = data_of(m, l->residual);
+            l->args.dx2 = block_at(m, l->dx2);
+            l->args.add_dx = l->add_dx;
+            l->args.packed = block_at(m, l->packed);
+            l->args.saved = block_at(m, l->saved);
+            l->args.scratch = block_at(m, g->scratch);
+            l->args.norm = l->shape.pooled ? &(l + 1)->norm : l->norm_after >= 0 ? &g->layer[l->norm_after].norm : NULL;
+            l->args.before = l->back_norm ? &(l - 1)->norm : NULL;
+            l->args.texts = l->shape.packed ? &g->texts : NULL;
+        }
     }
 }

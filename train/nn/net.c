@@ -209,20 +209,6 @@ static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
     return gf_graph_plan(err, &n->graph, n->backend);
 }
 
-static void find_final(gf_net *n) {
-    int64_t end = 0;
-    for (int i = 0; i < n->graph.layers; i++) {
-        n->final_from[i] = end; /* parameters of earlier layers end here */
-        const gf_layer *l = &n->graph.layer[i];
-        const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
-        for (size_t j = 0; j < sizeof grads / sizeof *grads; j++)
-            for (int t = 0; grads[j] && t < n->graph.params.count; t++) {
-                const gf_tensor *x = &n->graph.params.item[t];
-                if (x->grad == grads[j]) end = GF_MAX(end, x->grad - n->grads + x->stored);
-            }
-    }
-}
-
 static glofnd_status make_memory(gf_error *err, gf_net *n) {
     gf_graph *g = &n->graph;
     n->values = gf_net_alloc_state(n);
@@ -235,7 +221,19 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     FAIL_IF(err, missing, GLOFND_E_MEMORY, "out of memory for a net of %zu MB: use a smaller batch or image size%s",
             gf_net_bytes(n) >> 20, n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
-    if (n->spec.ranks && n->grads) find_final(n);
+    if (n->spec.ranks && n->grads) {
+        int64_t end = 0;
+        for (int i = 0; i < n->graph.layers; i++) {
+            n->final_from[i] = end; /* parameters of earlier layers end here */
+            const gf_layer *l = &n->graph.layer[i];
+            const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
+            for (size_t j = 0; j < sizeof grads / sizeof *grads; j++)
+                for (int t = 0; grads[j] && t < n->graph.params.count; t++) {
+                    const gf_tensor *x = &n->graph.params.item[t];
+                    if (x->grad == grads[j]) end = GF_MAX(end, x->grad - n->grads + x->stored);
+                }
+        }
+    }
     if (g->value[0].packed) TRY(gf_net_texts_init(err, n));
     const int count = g->params.count + g->buffers.count;
     n->tensors = malloc(sizeof *n->tensors * (size_t)count);

@@ -195,19 +195,6 @@ static void distinguish_names(gf_comparison *c) {
     }
 }
 
-/* By rank; metrics of equal rank stay in the order in which they were found. */
-static void sort_metrics(gf_comparison *c) {
-    for (int m = 1; m < c->metrics; m++)
-        for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) {
-            const gf_metric metric = c->metric[k - 1];
-            c->metric[k - 1] = c->metric[k], c->metric[k] = metric;
-            for (gf_compared *r = c->run; r < c->run + c->runs; r++) {
-                const double value = r->value[k - 1];
-                r->value[k - 1] = r->value[k], r->value[k] = value;
-            }
-        }
-}
-
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
     *out = (gf_comparison){0};
     FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS_MAX, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
@@ -224,7 +211,16 @@ glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count,
     if (status == GLOFND_OK) {
         group_runs(out);
         distinguish_names(out);
-        sort_metrics(out);
+        /* By rank; metrics of equal rank stay in the order in which they were found. */
+        for (int m = 1; m < out->metrics; m++)
+            for (int k = m; k > 0 && out->metric[k - 1].rank > out->metric[k].rank; k--) {
+                const gf_metric metric = out->metric[k - 1];
+                out->metric[k - 1] = out->metric[k], out->metric[k] = metric;
+                for (gf_compared *r = out->run; r < out->run + out->runs; r++) {
+                    const double value = r->value[k - 1];
+                    r->value[k - 1] = r->value[k], r->value[k] = value;
+                }
+            }
     } else gf_compare_free(out);
     return status;
 }

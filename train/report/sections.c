@@ -412,39 +412,6 @@ static void gallery_caption(gallery *a, int64_t row, int kind, float similarity)
     gf_text_html(a->out, "", text, "</p>");
 }
 
-static void gallery_row(gallery *a, const gf_gallery_anchor *x) {
-    const int32_t label = a->rows->label[x->row];
-    char name[200];
-    gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
-    if (label >= 0) {
-        gf_snapshot_class(a->snapshot, label, name, sizeof name);
-        gf_text_html(a->out, ": ", name, "");
-    }
-    gf_text_add(a->out, "</p>");
-    (a->side ? gallery_caption : gallery_image)(a, x->row, ANCHOR, NAN);
-    if (a->snapshot->clip) { /* the other side of the sample */
-        gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
-        (a->side ? gallery_image : gallery_caption)(a, x->row, UNKNOWN, NAN);
-    }
-    gf_text_add(a->out, "</div>");
-    for (int d = 0; d < 2; d++) {
-        const gf_flagged_samples *f = &x->by[d];
-        const int as_text = a->snapshot->clip && a->side == 0;
-        gf_text_add(a->out, "<div><p><b>%s</b>", d ? "FNC" : "GloFND");
-        if (d == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
-        else if (label >= 0) gf_text_add(a->out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
-        else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
-        if (d == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
-        gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
-        for (int k = 0; k < f->shown; k++) {
-            const int kind = label < 0 ? UNKNOWN : label == a->rows->label[f->row[k]] ? CORRECT : WRONG;
-            (as_text ? gallery_caption : gallery_image)(a, f->row[k], kind, f->similarity[k]);
-        }
-        gf_text_add(a->out, "</div></div>");
-    }
-    gf_text_add(a->out, "</div>\n");
-}
-
 static void gallery_of_side(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     const gf_snapshot_side *s = &l->side[side];
     gallery a = {.out = out,
@@ -457,7 +424,38 @@ static void gallery_of_side(gf_text *out, const gf_snapshot *l, int side, size_t
         gf_text_add(out, "<p>%s</p>\n",
                     side ? "Captions, and images flagged as matching:" : "Images, and captions flagged as matching:");
     gf_text_add(out, "<div class=\"rows\">\n");
-    for (int i = 0; i < s->anchors; i++) gallery_row(&a, &s->anchor[i]);
+    for (const gf_gallery_anchor *x = s->anchor; x < s->anchor + s->anchors; x++) {
+        const int32_t label = a.rows->label[x->row];
+        char name[200];
+        gf_text_add(a.out, "<div class=\"row\"><div><p>anchor");
+        if (label >= 0) {
+            gf_snapshot_class(a.snapshot, label, name, sizeof name);
+            gf_text_html(a.out, ": ", name, "");
+        }
+        gf_text_add(a.out, "</p>");
+        (a.side ? gallery_caption : gallery_image)(&a, x->row, ANCHOR, NAN);
+        if (a.snapshot->clip) { /* the other side of the sample */
+            gf_text_add(a.out, "<p class=\"own\">its own %s:</p>", a.side ? "image" : "caption");
+            (a.side ? gallery_image : gallery_caption)(&a, x->row, UNKNOWN, NAN);
+        }
+        gf_text_add(a.out, "</div>");
+        for (int d = 0; d < 2; d++) {
+            const gf_flagged_samples *f = &x->by[d];
+            const int as_text = a.snapshot->clip && a.side == 0;
+            gf_text_add(a.out, "<div><p><b>%s</b>", d ? "FNC" : "GloFND");
+            if (d == 0 && isnan(x->lambda)) gf_text_add(a.out, ": no threshold learned");
+            else if (label >= 0) gf_text_add(a.out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
+            else gf_text_add(a.out, ": %lld flagged", (long long)f->count);
+            if (d == 0 && isfinite(x->lambda)) gf_text_add(a.out, " (λ = %.3f)", (double)x->lambda);
+            gf_text_add(a.out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
+            for (int k = 0; k < f->shown; k++) {
+                const int kind = label < 0 ? UNKNOWN : label == a.rows->label[f->row[k]] ? CORRECT : WRONG;
+                (as_text ? gallery_caption : gallery_image)(&a, f->row[k], kind, f->similarity[k]);
+            }
+            gf_text_add(a.out, "</div></div>");
+        }
+        gf_text_add(a.out, "</div>\n");
+    }
     gf_text_add(out, "</div>\n");
     if (a.images.left_out)
         gf_text_add(out, "<p class=\"faint\">%d images are left out: unreadable, or over the limit of %zu kB.</p>\n",

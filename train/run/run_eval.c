@@ -144,10 +144,6 @@ const gf_eval_key *gf_eval_key_find(const char *event, const char *key) {
     return own || e == EVENTS - 1 ? own : find_key(EVENTS - 1, key);
 }
 
-static int has_word(const gf_eval_key *k, const char *word) {
-    return (k->title && strcasestr(k->title, word)) || (k->role == GF_EVAL_SETTING && strcasestr(k->key, word));
-}
-
 int gf_eval_has_word(const char *word) {
     /* Words of protocols, pairs, detectors and of names as gf_eval_name and gf_settings_describe write them. */
     static const char others[] = "last epoch mean k held out unweighted raw not recorded clip paper-centre-validated "
@@ -156,7 +152,9 @@ int gf_eval_has_word(const char *word) {
     for (int e = 0; e < EVENTS; e++) {
         if (e < EVENTS - 1 && strcasestr(events[e].name, word)) return 1;
         for (int i = 0; i < events[e].count; i++)
-            if (has_word(&events[e].key[i], word)) return 1;
+            if ((events[e].key[i].title && strcasestr(events[e].key[i].title, word)) ||
+                (events[e].key[i].role == GF_EVAL_SETTING && strcasestr(events[e].key[i].key, word)))
+                return 1;
     }
     return strcasestr(others, word) != NULL;
 }

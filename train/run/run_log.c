@@ -115,36 +115,34 @@ static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, 
 
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
 
-/* An epoch goes where its number says, if that is possible: lines before it may be missing. */
-static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    double *const *f = r->field, epoch = NAN;
-    gf_jsonl_get(line, gf_log_epoch.key[GF_RUN_EPOCH].key, &epoch);
-    const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
-    const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
-    for (; r->epochs <= at; r->epochs++) {
-        if (r->epochs == r->epoch_capacity) TRY(grow_columns(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
-        for (int i = 0; i < GF_RUN_FIELD_COUNT; i++) f[i][r->epochs] = NAN;
-    }
-    read_values(line, &gf_log_epoch, r->field, at);
-    if (!isfinite(f[GF_RUN_POOLED_F1][at])) { /* older logs lack it */
-        const double a = f[GF_RUN_POOLED_PRECISION][at], b = f[GF_RUN_POOLED_RECALL][at];
-        f[GF_RUN_POOLED_F1][at] = a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b;
-    }
-    /* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are
-     * flagged, which is correct by definition. */
-    const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
-    if (detects) r->labelled |= isfinite(f[GF_RUN_PRECISION][at]);
-    for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1 && (!detects || f[GF_RUN_FLAGGED][at] == 0.0); i++) f[i][at] = NAN;
-    const double step = f[GF_RUN_STEP][at];
-    r->damaged += gf_run_count(f[GF_RUN_DAMAGED][at]);
-    if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
-    return GLOFND_OK;
-}
-
 static glofnd_status read_lines(gf_error *err, gf_run_log *r, gf_jsonl_reader *line) {
     while (gf_run_line(line, &r->skipped) != 0) {
         const char *event = gf_jsonl_get_text(line, "event");
-        if (event && strcmp(event, gf_log_epoch.name) == 0) TRY(read_epoch(err, r, line));
+        if (event && strcmp(event, gf_log_epoch.name) == 0) {
+            /* An epoch goes where its number says, if that is possible: lines before it may be missing. */
+            double *const *f = r->field, epoch = NAN;
+            gf_jsonl_get(line, gf_log_epoch.key[GF_RUN_EPOCH].key, &epoch);
+            const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
+            const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
+            for (; r->epochs <= at; r->epochs++) {
+                if (r->epochs == r->epoch_capacity) TRY(grow_columns(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
+                for (int i = 0; i < GF_RUN_FIELD_COUNT; i++) f[i][r->epochs] = NAN;
+            }
+            read_values(line, &gf_log_epoch, r->field, at);
+            if (!isfinite(f[GF_RUN_POOLED_F1][at])) { /* older logs lack it */
+                const double a = f[GF_RUN_POOLED_PRECISION][at], b = f[GF_RUN_POOLED_RECALL][at];
+                f[GF_RUN_POOLED_F1][at] = a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b;
+            }
+            /* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are
+     * flagged, which is correct by definition. */
+            const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
+            if (detects) r->labelled |= isfinite(f[GF_RUN_PRECISION][at]);
+            for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1 && (!detects || f[GF_RUN_FLAGGED][at] == 0.0); i++)
+                f[i][at] = NAN;
+            const double step = f[GF_RUN_STEP][at];
+            r->damaged += gf_run_count(f[GF_RUN_DAMAGED][at]);
+            if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
+        }
         if (event && strcmp(event, gf_log_step.name) == 0) {
             if (r->steps == r->step_capacity) TRY(grow_columns(err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
             read_values(line, &gf_log_step, r->step, r->steps++);

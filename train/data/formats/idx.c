@@ -202,18 +202,6 @@ static glofnd_status read_labels(gf_error *err, gf_dataset *d, idx *c, const cha
     return GLOFND_OK;
 }
 
-static glofnd_status name_classes(gf_error *err, gf_dataset *d, const idx *c) {
-    const int fashion = d->format == &gf_format_fashion_mnist;
-    char path[PATH_MAX];
-    FAIL_IF(err, fashion && d->info.classes > 10, GLOFND_E_FORMAT,
-            "'%.300s' has labels up to %d; Fashion-MNIST has 10 classes: read it as mnist:", c->folder, d->info.classes - 1);
-    TRY(gf_path_join(err, path, c->folder, "classnames.txt"));
-    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
-    for (int k = 0; fashion && d->classes.n == k && k < d->info.classes; k++)
-        TRY(gf_string_list_add(err, &d->classes, fashion_classes[k], strlen(fashion_classes[k])));
-    return GLOFND_OK;
-}
-
 static glofnd_status open_idx(gf_error *err, gf_dataset *d) {
     static const char *const inside[] = {"", "raw", "gzip", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw", "EMNIST/raw"};
     idx *c = calloc(1, sizeof *c);
@@ -239,7 +227,15 @@ static glofnd_status open_idx(gf_error *err, gf_dataset *d) {
     d->info.height = (int)c->images.extent[c->set[0] ? 2 : 1];
     d->info.width = (int)c->images.extent[c->set[0] ? 1 : 2];
     TRY(read_labels(err, d, c, name));
-    return name_classes(err, d, c);
+    const int fashion = d->format == &gf_format_fashion_mnist;
+    char path[PATH_MAX];
+    FAIL_IF(err, fashion && d->info.classes > 10, GLOFND_E_FORMAT,
+            "'%.300s' has labels up to %d; Fashion-MNIST has 10 classes: read it as mnist:", c->folder, d->info.classes - 1);
+    TRY(gf_path_join(err, path, c->folder, "classnames.txt"));
+    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
+    for (int k = 0; fashion && d->classes.n == k && k < d->info.classes; k++)
+        TRY(gf_string_list_add(err, &d->classes, fashion_classes[k], strlen(fashion_classes[k])));
+    return GLOFND_OK;
 }
 
 static void close_idx(void *self) {
