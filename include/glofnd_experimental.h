@@ -47,6 +47,19 @@ typedef struct glofnd_own_rows {
  * rows are own; on the CPU also for neighbour_share < 1, then it is one number per sample of the batch. NULL: one rank. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
+/* CUDA: a sum that only queues. x is in memory of the device, and the work is to be queued on the stream of c. With it and
+ * glofnd_ctx_reduce(), a step of several ranks waits for the host only where SHRINKAGE starts, under compat
+ * OFFICIAL, and with detector MUTUAL. Ignored on the CPU. NULL: none. */
+GLOFND_API glofnd_status glofnd_ctx_reduce_queued(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
+
+/* The state of anchors as bytes, all sides and averages at once, for other ranks of the same version: records [n][row_bytes of
+ * glofnd_store_describe()], in memory of the device of c, as are the ids. CUDA only queues, in the order of steps, and passes over
+ * ids that the store does not have. An anchor without state is all zeros. put: an id may repeat, with equal records; the bytes must
+ * come from get. The averages of side i, float16 [dim], are the last bytes but those of the sides behind it, each side filled up to
+ * a multiple of 4, and but the 8 of the key in a store of keys. */
+GLOFND_API glofnd_status glofnd_records_get(glofnd_ctx *c, const glofnd_store *s, const int64_t *id, int64_t n, void *records);
+GLOFND_API glofnd_status glofnd_records_put(glofnd_ctx *c, glofnd_store *s, const int64_t *id, int64_t n, const void *records);
+
 /* Bytes of links per sample: what the other rows need to know of its two rows. They are to be gathered over ranks of the same
  * version, nothing else; their alignment is that of a float. */
 #define GLOFND_LINK_BYTES 64

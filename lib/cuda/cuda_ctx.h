@@ -147,6 +147,7 @@ struct gf_device_store {
     int64_t bound; /* the host's: no more are used */
     int captured;  /* a graph holds the addresses: the store cannot grow */
     gf_cuda_shared *state;
+    int pool_started[2]; /* SHRINKAGE, per side: the host has seen that the shared row is there */
     int64_t ring_rows, ring_dim, ring_ld;
     gf_cuda_embed ring[2]; /* rows [capacity][ld] with the halves that tensor cores read */
     int64_t *ring_id[2];   /* [capacity] */
@@ -170,9 +171,13 @@ glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf
 glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
 glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
                                  const int64_t *id, int64_t n, void *rows);
+glofnd_status gf_cuda_store_records(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, const int64_t *id, int64_t n,
+                                    void *records);
 
 /* cuda_store_rows.cu: n records between the store and `packed` (device). */
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
+/* The same for ids in device memory, or keys; those that the store does not have are passed over, and read as zeros. */
+cudaError_t gf_cuda_exchange_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, void *packed);
 /* n averages of one side between the store and `rows` (device) [n][dim]; ids outside of the store are passed over. */
 cudaError_t gf_cuda_move_averages(const gf_device_store *s, int put, int side, int64_t dim, const int64_t *id, int64_t n,
                                   uint16_t *rows);

@@ -106,6 +106,7 @@ static const gf_device device = {
     .store_state = gf_cuda_store_state,
     .store_ring = gf_cuda_store_ring,
     .store_bank = gf_cuda_store_bank,
+    .store_records = gf_cuda_store_records,
 };
 
 const gf_device *const gf_device_cuda = &device;

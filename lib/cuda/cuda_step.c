@@ -253,7 +253,7 @@ static void make_judged_passes(const cuda_step *step, own_passes *y) {
     }
 }
 
-/* ----- sums over ranks: on the host, by the caller's function, so a call that needs one waits ----- */
+/* ----- sums over ranks: queued by the caller's function; or on the host, and then a call that needs one waits ----- */
 
 static glofnd_status reduce_ranks(const cuda_step *step, double *sum, int n) {
     const int failed = step->call->reduce(step->call->reduce_user, sum, n);
@@ -273,11 +273,20 @@ static glofnd_status return_numbers(const cuda_step *step, void *to, const void 
     return GLOFND_OK;
 }
 
-/* Two numbers on the device, summed over ranks if the flag there is set. Without ranks nothing. */
+/* Numbers on the device. */
+static glofnd_status queue_sum(const cuda_step *step, double *numbers, int n) {
+    const int failed = step->call->queue_sum(step->call->queue_user, numbers, n);
+    FAIL_IF(step->err, failed, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce_queued failed");
+    return GLOFND_OK;
+}
+
+/* Two numbers on the device, summed over ranks if the flag there is set, which all ranks have; else nobody reads them. Without ranks
+ * nothing. */
 static glofnd_status reduce_if(const cuda_step *step, const int32_t *flag, double *numbers) {
     int32_t wanted = 0;
     double sum[2];
     if (!step->call->reduce) return GLOFND_OK;
+    if (step->call->queue_sum) return queue_sum(step, numbers, 2);
     TRY(fetch_numbers(step, &wanted, flag, sizeof wanted));
     if (!wanted) return GLOFND_OK;
     TRY(fetch_numbers(step, sum, numbers, sizeof sum));
@@ -362,8 +371,10 @@ static glofnd_status start_pool(const cuda_step *step, int i) {
     int32_t starts = 0;
     glofnd_anchor pool = {0};
     double lo = -1.0, hi = 1.0, sum[2];
-    if (!step->call->reduce) return GLOFND_OK;
+    gf_device_store *store = step->call->s;
+    if (!step->call->reduce || (store && store->pool_started[i])) return GLOFND_OK;
     TRY(fetch_numbers(step, &starts, &control->starts[i], sizeof starts));
+    if (store && args->plan.updating) store->pool_started[i] = !starts;
     for (int k = 0; starts && k < GF_POOL_HALVINGS + 2; k++) {
         const int part = k < WEIGHTS ? k : WEIGHTS;
         const double at = part == VALUES ? 0.0 : part == SQUARES ? sum[0] / rows : 0.5 * (lo + hi);
@@ -383,9 +394,13 @@ static glofnd_status move_pool(const cuda_step *step) {
     const gf_plan *plan = &step->args.plan;
     double sum[2][GF_POOL_FIELDS];
     if (!plan->pooled || !plan->updating || !step->call->reduce) return GLOFND_OK;
-    TRY(fetch_numbers(step, sum, step->device->control->moves, sizeof sum));
-    TRY(reduce_ranks(step, sum[0], GF_POOL_FIELDS * plan->sides));
-    TRY(return_numbers(step, step->device->control->moves, sum, sizeof sum));
+    if (step->call->queue_sum) {
+        TRY(queue_sum(step, step->device->control->moves[0], GF_POOL_FIELDS * plan->sides));
+    } else {
+        TRY(fetch_numbers(step, sum, step->device->control->moves, sizeof sum));
+        TRY(reduce_ranks(step, sum[0], GF_POOL_FIELDS * plan->sides));
+        TRY(return_numbers(step, step->device->control->moves, sum, sizeof sum));
+    }
     QUEUE(step, gf_cuda_move_pool(&step->args, stream_of(step)));
     return GLOFND_OK;
 }

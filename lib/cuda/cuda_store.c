@@ -1,5 +1,5 @@
 /* cuda_store.c - see cuda_store.h. All calls use the stream of the last step and wait for it, never for the whole device: other
- * streams may be busy, or in a capture, which forbids such a wait. gf_cuda_store_bank only queues: it is part of a step. */
+ * streams may be busy, or in a capture, which forbids such a wait. gf_cuda_store_bank and _records only queue: they are part of a step. */
 #include "cuda/cuda_ctx.h"
 
 #include <pthread.h>
@@ -252,9 +252,20 @@ glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_stor
     return GLOFND_OK;
 }
 
+glofnd_status gf_cuda_store_records(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, const int64_t *id, int64_t n,
+                                    void *records) {
+    TRY(gf_cuda_check_current(err, d));
+    s->stream = d->stream;
+    if (n == 0) return GLOFND_OK;
+    if (s->key && put) TRY(gf_cuda_store_expect(err, s, n, gf_cuda_is_capturing(d)));
+    CUDA_TRY(err, gf_cuda_exchange_records(s, put, id, n, records));
+    return GLOFND_OK;
+}
+
 glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state) {
     gf_cuda_shared x = {.ring_head = state->ring_head, .ring_count = state->ring_count};
     memcpy(x.shared, state->shared, sizeof x.shared);
+    if (put) s->pool_started[0] = s->pool_started[1] = 0;
     TRY(copy(err, s, put, s->state, &x, sizeof x));
     TRY(wait(err, s));
     memcpy(state->shared, x.shared, sizeof x.shared);

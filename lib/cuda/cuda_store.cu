@@ -107,6 +107,34 @@ cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_
     return cudaGetLastError();
 }
 
+/* One warp per record. A record of zeros brings no key to the store: its anchor has no state. */
+static __global__ void __launch_bounds__(THREADS)
+    exchange_records(const gf_device_store s, int put, const int64_t *id, int64_t n, uint32_t *packed) {
+    const int64_t i = int64_t(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32, words = static_cast<int>(s.record_bytes / 4), state = s.key ? words - 2 : words;
+    if (i >= n) return;
+    uint32_t *own = packed + i * words;
+    bool seen = false, full = false;
+    for (int w = lane; put && w < state; w += 32) seen |= own[w] != 0;
+    seen = __any_sync(0xffffffffu, seen);
+    long long place = id[i] >= 0 && id[i] < s.n ? id[i] : -1;
+    if (s.key && lane == 0) place = find_place(s, id[i], seen, &full);
+    place = __shfl_sync(0xffffffffu, place, 0);
+    uint32_t *there = reinterpret_cast<uint32_t *>(s.records + static_cast<size_t>(place < 0 ? 0 : place) * s.record_bytes);
+    for (int w = lane; w < state; w += 32) {
+        if (!put) own[w] = place < 0 ? 0 : there[w];
+        else if (place >= 0) there[w] = own[w];
+    }
+    for (int w = state + lane; !put && w < words; w += 32) own[w] = 0;
+    if (seen && place >= 0 && lane == 0) s.touched[place / GF_STORE_BLOCK] = 1;
+}
+
+cudaError_t gf_cuda_exchange_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, void *packed) {
+    const int64_t blocks = (n + THREADS / 32 - 1) / (THREADS / 32);
+    exchange_records<<<static_cast<unsigned>(blocks), THREADS, 0, s->stream>>>(*s, put, id, n, static_cast<uint32_t *>(packed));
+    return cudaGetLastError();
+}
+
 static __global__ void __launch_bounds__(THREADS)
     move_average(const gf_device_store s, size_t offset, int put, int64_t dim, const int64_t *id, int64_t n, uint16_t *rows) {
     const int64_t i = int64_t(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;

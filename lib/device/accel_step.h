@@ -28,6 +28,8 @@ typedef struct gf_device_step { /* one call of the step tier; pointers to arrays
     const float *bias;                           /* the same for the bias of loss sigmoid */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks, on the host: a call that needs it waits */
     void *reduce_user;
+    int (*queue_sum)(void *user, double *x, int n); /* sums of numbers in device memory, which only queue; NULL: none */
+    void *queue_user;
 } gf_device_step;
 
 typedef struct gf_device_state { /* contents of a store beside the records of its anchors and the rows of its rings */
@@ -75,7 +77,7 @@ typedef struct gf_device {
                           float *grad_bias);
     glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x); /* waits */
 
-    /* Stores. Every call but the last waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
+    /* Stores. Every call but the last two waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
     glofnd_status (*store_open)(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                 gf_device_store **out);
     void (*store_close)(gf_device_store *s);                                            /* takes NULL */
@@ -93,6 +95,9 @@ typedef struct gf_device {
      * outside of the store are passed over. */
     glofnd_status (*store_bank)(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
                                 const int64_t *id, int64_t n, void *rows);
+    /* Queues: whole records [n][record_bytes], as glofnd_records_get() and _put(). */
+    glofnd_status (*store_records)(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, const int64_t *id, int64_t n,
+                                   void *records);
 } gf_device;
 
 extern const gf_device *const gf_device_cuda; /* NULL: built without CUDA */

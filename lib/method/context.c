@@ -379,6 +379,13 @@ glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x,
     return GLOFND_OK;
 }
 
+glofnd_status glofnd_ctx_reduce_queued(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    c->queue_sum = sum;
+    c->queue_user = user;
+    return GLOFND_OK;
+}
+
 glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, (uintptr_t)tau % sizeof *tau != 0, GLOFND_E_ARGUMENT, "tau is not aligned to %zu bytes", sizeof *tau);

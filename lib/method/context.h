@@ -11,6 +11,8 @@ struct glofnd_ctx {
     unsigned configuration;                      /* rises whenever the options are set */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;
+    int (*queue_sum)(void *user, double *x, int n); /* device: the same, queued, of numbers there */
+    void *queue_user;
     const float *tau_at;     /* the temperature of the next steps, on the device; NULL: of batch or options */
     const float *bias_at;    /* the same for the bias of loss sigmoid */
     glofnd_anchor *state_at; /* the state of the next steps, [sides][state_n + 1] on the device; NULL: that of a store */

@@ -1570,7 +1570,9 @@ static glofnd_status step_on_device(glofnd_ctx *c, int halves, const gf_step_bat
                         .tau = c->tau_at,
                         .bias = c->bias_at,
                         .reduce = c->reduce,
-                        .reduce_user = c->reduce_user};
+                        .reduce_user = c->reduce_user,
+                        .queue_sum = c->queue_sum,
+                        .queue_user = c->queue_user};
     if (s) x.s = s->on;
     else if (halves & ROWS) x.state = c->state_at, x.anchors = c->state_n;
     if (halves == ROWS) TRY(c->device->rows(&c->err, c->on, &x));

@@ -488,6 +488,56 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
     return status;
 }
 
+/* ----- records ----- */
+
+static glofnd_status check_records_call(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, const void *records) {
+    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
+    FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
+    FAIL_IF(err, n > 0 && (!id || !records), GLOFND_E_ARGUMENT, "%s is NULL", id ? "records" : "id");
+    return s->spec.keyed || s->device ? GLOFND_OK : gf_store_check_ids(err, s, "id", id, n, 0, NULL);
+}
+
+glofnd_status glofnd_records_get(glofnd_ctx *c, const glofnd_store *s, const int64_t *id, int64_t n, void *records) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check_records_call(&c->err, s, id, n, records));
+    if (n == 0) return GLOFND_OK;
+    if (s->device) return s->device->store_records(&c->err, c->on, s->on, 0, id, n, records);
+    int64_t *found;
+    const int64_t *at;
+    const glofnd_status status = find_rows(&c->err, s, id, n, 0, &found, &at);
+    const size_t state = gf_store_state_bytes(s);
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        unsigned char *record = (unsigned char *)records + (size_t)i * s->record_bytes;
+        gf_store_read_record(s, at[i], record);
+        memset(record + state, 0, s->record_bytes - state);
+    }
+    free(found);
+    return status;
+}
+
+/* Writes n records to rows of the store. */
+static void write_records(glofnd_store *s, const int64_t *at, int64_t n, const unsigned char *records) {
+    const size_t state = gf_store_state_bytes(s);
+    for (int64_t i = 0; i < n; i++) {
+        gf_store_mark(s, at[i], 1);
+        memcpy(s->records + (size_t)at[i] * s->record_bytes, records + (size_t)i * s->record_bytes, state);
+    }
+}
+
+glofnd_status glofnd_records_put(glofnd_ctx *c, glofnd_store *s, const int64_t *id, int64_t n, const void *records) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check_records_call(&c->err, s, id, n, records));
+    if (n == 0) return GLOFND_OK;
+    if (s->device) return s->device->store_records(&c->err, c->on, s->on, 1, id, n, (void *)(uintptr_t)records);
+    int64_t *found;
+    const int64_t *at;
+    glofnd_status status = find_rows(&c->err, s, id, n, 1, &found, &at);
+    if (status == GLOFND_OK) status = gf_store_prepare(&c->err, s, at, n);
+    if (status == GLOFND_OK) write_records(s, at, n, records);
+    free(found);
+    return status;
+}
+
 /* ----- device ----- */
 
 /* A store whose state lies on a device.

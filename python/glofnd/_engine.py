@@ -193,6 +193,7 @@ class Engine:
         self.n, self.sides, self.temperatures = None if self.keyed else info.n, info.modalities, bool(info.temperatures)
         self.bank_dim = library.glofnd_bank_dim(self._store)  # length of the averages of similarity "bank"; 0: none are kept
         self.dim = self.dim or self.bank_dim or info.ring_dim
+        self.record_bytes = info.row_bytes
 
     def _open_store(self, load: Any) -> None:
         if load is not None:
@@ -255,6 +256,11 @@ class Engine:
                 status = _grad_bias(context, grad_bias)
             if status:
                 self._check(status)
+
+    def results(self, loss: int, grad_tau: int, grad_bias: int = 0) -> None:
+        """The loss and gradients of the last step to memory of the device, one float32 each; CUDA: queued. 0: not wanted."""
+        with self.lock:
+            self._check(_loss(self._context, loss, grad_tau) or (_grad_bias(self._context, grad_bias) if grad_bias else 0))
 
     def step_rows(self, batch: Any, links: int, stats: Any = None, own: Any = None) -> None:
         """own: the part of this rank; None: all rows."""
@@ -348,8 +354,9 @@ class Engine:
         """Memory of the caller for the workspace; it must live until the next call or the end of the engine."""
         self._call(library.glofnd_ctx_workspace, memory, size)
 
-    def reduce(self, add: Optional[Callable[[list[float]], list[float]]]) -> None:
-        """Sets the sum over ranks: `add` takes this rank's numbers and returns those of all ranks."""
+    def reduce(self, add: Optional[Callable[[list[float]], list[float]]], queue: Optional[Callable[[int, int], None]] = None) -> None:
+        """Sets the sum over ranks: `add` takes this rank's numbers and returns those of all ranks. `queue` is given the address of n
+        doubles on the device, and queues their sum in their place: where it is enough, the step does not wait."""
         def call(_user: Any, x: Any, n: int) -> int:
             try:
                 for i, value in enumerate(add(x[:n])):  # type: ignore[misc]
@@ -358,9 +365,17 @@ class Engine:
             except Exception:  # noqa: BLE001  an exception cannot cross C: the library reports the failed sum
                 return 1
 
-        callback = _lib.REDUCE(call) if add else _lib.REDUCE()
-        self._call(library.glofnd_ctx_reduce, callback, None)
-        self._reduce = callback
+        def call_queue(_user: Any, x: int, n: int) -> int:
+            try:
+                queue(x, n)  # type: ignore[misc]
+                return 0
+            except Exception:  # noqa: BLE001
+                return 1
+
+        callbacks = _lib.REDUCE(call) if add else _lib.REDUCE(), _lib.QUEUE_SUM(call_queue) if queue else _lib.QUEUE_SUM()
+        self._call(library.glofnd_ctx_reduce, callbacks[0], None)
+        self._call(library.glofnd_ctx_reduce_queued, callbacks[1], None)
+        self._reduce = callbacks
 
     # ----- state -----
 
@@ -380,6 +395,13 @@ class Engine:
 
     def rows_put(self, side: int, ids: int, n: int, rows: int) -> None:
         self._call_store(library.glofnd_anchors_put, side, ids, n, rows)
+
+    def records_get(self, ids: int, n: int, records: int) -> None:
+        """uint8 [n][record_bytes], all state of anchors; ids and records in memory of the device. CUDA: queued."""
+        self._call_store(library.glofnd_records_get, ids, n, records)
+
+    def records_put(self, ids: int, n: int, records: int) -> None:
+        self._call_store(library.glofnd_records_put, ids, n, records)
 
     def shared_get(self, side: int) -> Any:
         """The row of the single lambda that all anchors share."""

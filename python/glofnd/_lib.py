@@ -65,6 +65,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
 }
 
 REDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_int)
+QUEUE_SUM = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_int)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double)
 
 STRUCTS["glofnd_embedding_files"] = [
@@ -275,6 +276,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ctx_workspace_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, POINTER(c_size_t)]),
     "ctx_workspace": (c_int, [c_void_p, c_void_p, c_size_t]),
     "ctx_reduce": (c_int, [c_void_p, REDUCE, c_void_p]),
+    "ctx_reduce_queued": (c_int, [c_void_p, QUEUE_SUM, c_void_p]),
+    "records_get": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
+    "records_put": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
     "store_create": (c_int, [c_void_p, POINTER(StoreSpec), POINTER(c_void_p)]),
     "store_free": (None, [c_void_p]),
     "store_save": (c_int, [c_void_p, c_void_p, c_char_p]),

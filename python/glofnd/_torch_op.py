@@ -4,7 +4,8 @@ It reads tensors by pointer on the caller's current stream. The state lies behin
 between steps (epoch, options), so that a compiled graph holds constants only. `clock` is a tensor that the operator claims to
 write: without it a compiler would drop a call whose results are not used, or move it.
 
-With several ranks the operator gathers embeddings, ids and links by itself: a compiled graph sees one call.
+With several ranks the operator gathers embeddings, ids, links and state by itself, by the process group's own backend: a compiled graph
+sees one call, and on a GPU nothing goes by way of the host.
 """
 
 from __future__ import annotations
@@ -74,6 +75,12 @@ class Core:
         self.captured = False
         self._fits: set[tuple[int, int, int]] = set()
         self._most = (0, 0)  # bytes, columns
+        self.code = options_code(self)
+        self.kind: tuple[Any, ...] = ()  # of the last step of several ranks, and that as a tensor
+        self.kind_tensor: Optional[torch.Tensor] = None
+        self.sums_shared = False  # the engine has its sums over ranks
+        self.numbers: dict[tuple[int, int], torch.Tensor] = {}  # of the library on the device, by address and length
+        self.totals: Optional[torch.Tensor] = None  # loss, grad_tau, grad_bias of all ranks; None: the last step was of one
 
     @contextlib.contextmanager
     def unless_it_fails(self) -> Iterator[None]:
@@ -91,6 +98,7 @@ class Core:
             self.values.update(options)
             self.last_begin = self._last_begin()
             self._fits.clear()
+            self.code = options_code(self)
 
     def announce(self, epoch: int) -> None:
         """The epoch of the next steps. Samples are counted as long as every call has the same one."""
@@ -129,6 +137,10 @@ class Core:
             raise _lib.ArgumentError("this rank is not in process_group: make the loss on the ranks of the group only, or with process_group=False")
         return rank, world
 
+    def shares(self) -> bool:
+        """True if ranks share a batch."""
+        return self.ranks()[1] > 1
+
     def own_group(self) -> Any:
         return self.group or None
 
@@ -150,7 +162,10 @@ class Core:
             if self.last is not True:
                 return self.last
             self.synchronize()
-            return self.engine.fetch_stats()
+            stats = self.engine.fetch_stats()
+            if self.totals is not None:
+                stats.loss, stats.grad_tau, stats.grad_bias = self.totals.tolist()
+            return stats
 
     def keep_stats(self) -> None:
         """Before a call that is no step but changes what the engine knows of the last one."""
@@ -288,15 +303,21 @@ def set_banks(batch: Any, banks: list[torch.Tensor]) -> Any:
     return extra
 
 
+def records_of(core: Core, index: torch.Tensor) -> torch.Tensor:
+    """uint8 [n][record_bytes]: all state of these anchors, on the device of the core. On a GPU only queued."""
+    records = torch.empty(index.numel(), core.engine.record_bytes, dtype=torch.uint8, device=core.device)
+    core.engine.records_get(index.data_ptr(), index.numel(), records.data_ptr())
+    return records
+
+
 def averages_of(core: Core, index: torch.Tensor) -> list[torch.Tensor]:
-    """float16 [batch][dim] averages before the step, per side, on the device of the core; empty without similarity "bank"."""
-    banks = []
-    ids = index.cpu().contiguous() if core.engine.bank_dim else index
-    for side in range(core.engine.sides if core.engine.bank_dim else 0):
-        rows = torch.empty(ids.numel(), core.engine.bank_dim, dtype=torch.float16)
-        core.engine.bank_get(side, ids.data_ptr(), ids.numel(), rows.data_ptr())
-        banks.append(rows.to(core.device))
-    return banks
+    """float16 [batch][dim] averages before the step, per side, on the device of the core, as is `index`; empty without similarity "bank"."""
+    engine = core.engine
+    if not engine.bank_dim:
+        return []
+    records, width = records_of(core, index), 4 * ((engine.bank_dim + 1) // 2)
+    first = engine.record_bytes - 8 * engine.keyed - engine.sides * width
+    return [records[:, at:at + 2 * engine.bank_dim].contiguous().view(torch.float16) for at in range(first, first + engine.sides * width, width)]
 
 
 def grad_type(dtype: torch.dtype) -> torch.dtype:
@@ -307,14 +328,42 @@ def grad_type(dtype: torch.dtype) -> torch.dtype:
 # ----- several ranks ----------------------------------------------------------------------------------------------------------
 
 
-def gather(core: Core, x: Optional[torch.Tensor], world: int) -> Optional[torch.Tensor]:
-    """[world * rows] of every rank's rows, in the order of ranks. Bytes travel, so every type does."""
-    if x is None:
-        return None
+def start_gather(core: Core, x: torch.Tensor, world: int) -> tuple[torch.Tensor, Any]:
+    """([world * rows] of every rank's rows, in the order of ranks; what to wait for, on the stream). Bytes travel, so every type does."""
     own = x.contiguous().view(torch.uint8).reshape(-1)
     out = torch.empty(world * own.numel(), dtype=torch.uint8, device=own.device)
-    dist.all_gather_into_tensor(out, own, group=core.own_group())
-    return out.view(x.dtype).reshape(world * x.shape[0], *x.shape[1:])
+    work = dist.all_gather_into_tensor(out, own, group=core.own_group(), async_op=True)
+    return out.view(x.dtype).reshape(world * x.shape[0], *x.shape[1:]), work
+
+
+def gather(core: Core, x: torch.Tensor, world: int) -> torch.Tensor:
+    every, work = start_gather(core, x, world)
+    work.wait()
+    return every
+
+
+def gather_batch(core: Core, own: dict[str, Optional[torch.Tensor]], world: int) -> dict[str, Optional[torch.Tensor]]:
+    """The batch of all ranks, by one collective: a sample is a row of bytes. Embeddings stay where they arrive, at the stride of a row."""
+    a, b = own["a"], own["b"]
+    assert a is not None and b is not None
+    rows, dim = a.shape
+    named = {name: own[name] for name in INPUTS[2:] if own[name] is not None}
+    parts = [x.reshape(rows, 1).view(torch.uint8) for x in named.values()]  # type: ignore[union-attr]
+    parts += parts[:len(parts) % 2]  # every part begins at 16 bytes
+    bytes_of = dim * a.element_size()
+    sides = [x.view(torch.uint8) for x in (a, b)]
+    fill = -bytes_of % 16
+    if fill:
+        nothing = torch.zeros(rows, fill, dtype=torch.uint8, device=a.device)
+        sides = [sides[0], nothing, sides[1], nothing]
+    first = 8 * len(parts)
+    table = gather(core, torch.cat(parts + sides, 1), world)
+    every: dict[str, Optional[torch.Tensor]] = dict.fromkeys(INPUTS)
+    for i, (name, x) in enumerate(named.items()):
+        every[name] = table[:, 8 * i:8 * i + 8].view(torch.int64).reshape(-1).contiguous()
+    for name, at in (("a", first), ("b", first + bytes_of + fill)):
+        every[name] = table[:, at:at + bytes_of].view(a.dtype)
+    return every
 
 
 def options_code(core: Core) -> int:
@@ -324,83 +373,90 @@ def options_code(core: Core) -> int:
 
 
 def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: int, world: int) -> None:
+    """All ranks mean the same step. On a GPU the host looks, and so waits, only in the first step of a kind: all ranks have the same kinds,
+    or the rank that has another one raises."""
     a = tensors["a"]
     assert a is not None
-    own = torch.tensor([a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None,
-                        tensors["groups"] is not None, tensors["positives"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, options_code(core)],
-                       dtype=torch.int64, device=a.device)
-    table = gather(core, own, world)
-    assert table is not None
+    kind = (a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None, tensors["groups"] is not None,
+            tensors["positives"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, core.code)
+    known = core.kind == kind
+    if not known:
+        core.kind, core.kind_tensor = kind, torch.tensor(kind, dtype=torch.int64, device=a.device)
+    assert core.kind_tensor is not None
+    table = gather(core, core.kind_tensor, world)
+    if known and a.is_cuda:
+        return
     lines = table.reshape(world, -1).tolist()
     if any(line != lines[0] for line in lines):
+        core.kind = ()
         raise _lib.ArgumentError(
             "ranks differ in (batch, dim, dtype, epoch, labels, groups, positives, training, num_samples, code of the options): " +
             "; ".join(map(str, lines)) + ". Every rank needs a batch of the same size (DataLoader drop_last=True), the same "
             "set_epoch(), train() or eval(), and the same options; a loss on one rank alone needs process_group=False")
 
 
-def rank_sum(core: Core, values: list[float]) -> list[float]:
-    """Sums over ranks, added in the order of ranks, so that all have the same bits."""
-    _, world = core.ranks()
-    own = torch.tensor(values, dtype=torch.float64, device=core.device)
-    table = gather(core, own, world)
-    assert table is not None
-    rows = table.reshape(world, -1).tolist()
-    return [sum(column) for column in zip(*rows)]
+def sum_of_ranks(table: torch.Tensor) -> torch.Tensor:
+    """Float64 sums of [world, n] numbers. All ranks have the same table, so they get the same bits."""
+    return table.double().sum(0)
 
 
-def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world: int) -> None:
-    """The new state of every rank's anchors goes to all ranks: the next epoch may give a sample to any of them."""
-    ids = index.cpu()
-    foreign = torch.ones(ids.shape[0], dtype=torch.bool)
-    foreign[row0:row0 + rows] = False
-    if core.values.get("repeats"):  # copies of a sample lie on one rank, and have one state
-        last = {int(x): i for i, x in enumerate(ids.tolist()) if foreign[i]}
-        foreign[:] = False
-        foreign[list(last.values())] = True
-    other_ids = ids[foreign].contiguous()
-    for side in range(core.engine.sides):
-        own = torch.empty(rows, ROW_BYTES, dtype=torch.uint8)
-        core.engine.rows_get(side, ids.data_ptr() + 8 * row0, rows, own.data_ptr())
-        every = gather(core, own.to(core.device), world)
-        assert every is not None
-        others = every.cpu()[foreign].contiguous()
-        core.engine.rows_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
-    for side, averages in enumerate(averages_of(core, ids[row0:row0 + rows])):
-        every = gather(core, averages, world)
-        assert every is not None
-        others = every.cpu()[foreign].contiguous()
-        core.engine.bank_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
+def share_sums(core: Core) -> None:
+    """Gives the engine its sums over ranks: of numbers on the host, and of numbers on the device, which no one waits for."""
+    def add(values: list[float]) -> list[float]:
+        table = gather(core, torch.tensor(values, dtype=torch.float64, device=core.device), core.ranks()[1])
+        return sum_of_ranks(table.reshape(-1, len(values))).tolist()
+
+    def queue(address: int, n: int) -> None:
+        x = core.numbers.get((address, n))
+        if x is None:
+            x = core.numbers[address, n] = torch.as_tensor(_DeviceDoubles(address, n), device=core.device)
+        x.copy_(sum_of_ranks(gather(core, x, core.ranks()[1]).reshape(-1, n)))
+
+    core.engine.reduce(add, queue if core.is_cuda else None)
+    core.sums_shared = True
 
 
-def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float) -> Any:
-    """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it. Candidates, which
-    the batch has already, are negatives of this rank's rows alone."""
+class _DeviceDoubles:
+    """Doubles of the library on the device, as a tensor may take them over."""
+
+    def __init__(self, address: int, n: int):
+        self.__cuda_array_interface__ = {"shape": (n,), "typestr": "<f8", "data": (address, False), "version": 2}
+
+
+def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: torch.Tensor, want: int, tau: float, bias: bool) -> torch.Tensor:
+    """float64 [3]: loss, grad_tau and grad_bias of all ranks. The caller's candidates are in the batch already, negatives of this rank's
+    rows alone. On a GPU everything is queued; the new state travels while the gradients are made."""
     rank, world = core.ranks()
-    stats = _lib.Stats()
     check_ranks(core, own, want, world)
-    core.engine.reduce(lambda values: rank_sum(core, values))
-    every = {name: gather(core, x, world) for name, x in own.items()}
+    if not core.sums_shared:
+        share_sums(core)
+    every = gather_batch(core, own, world)
     every.update({name: classes_of(every[name]) for name in INPUTS[3:]})
-    assert own["a"] is not None and every["index"] is not None
+    index = every["index"]
+    assert index is not None and own["a"] is not None
     rows = own["a"].shape[0]
-    batch = fill_batch(core, *(every[name] for name in INPUTS), want, tau, DTYPES[grads[0].dtype])  # type: ignore[arg-type, call-arg]
+    batch = fill_batch(core, *(every[name] for name in INPUTS), want, tau, DTYPES[grads.dtype])  # type: ignore[arg-type, call-arg]
     part = _lib.OwnRows(first=rank * rows, rows=rows)
-    banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
+    banks = averages_of(core, index)  # every rank holds the state of all samples
     extra = set_banks(batch, banks)
     links = torch.empty(rows, _lib.LINK_BYTES, dtype=torch.uint8, device=core.device)
-    core.engine.step_rows(batch, links.data_ptr(), stats, part)
-    all_links = gather(core, links, world)
-    assert all_links is not None
-    core.engine.step_grad(batch, all_links.data_ptr(), grads[0].data_ptr(), grads[1].data_ptr(), stats, part)
+    core.engine.step_rows(batch, links.data_ptr(), None, part)
+    all_links, links_come = start_gather(core, links, world)
+    # The next epoch may give a sample to any rank: the new state of every rank's anchors goes to all of them.
+    updates = not want & _lib.WANT_NO_UPDATE
+    if updates:
+        records, records_come = start_gather(core, records_of(core, index[rank * rows:(rank + 1) * rows]), world)
+    links_come.wait()
+    core.engine.step_grad(batch, all_links.data_ptr(), grads.data_ptr(), grads[1].data_ptr(), None, part)
     batch.extra = 0
     del extra
-    if not want & _lib.WANT_NO_UPDATE:
-        exchange_state(core, every["index"], rows, rank * rows, world)
-    stats.loss, stats.grad_tau, stats.grad_bias = rank_sum(core, [stats.loss, stats.grad_tau, stats.grad_bias])
-    for gradient in grads:
-        gradient.mul_(world)  # DistributedDataParallel takes the mean of gradients over ranks; the loss is a sum over them
-    return stats
+    if updates:
+        records_come.wait()
+        core.engine.records_put(index.data_ptr(), index.numel(), records.data_ptr())
+    numbers = torch.zeros(3, dtype=torch.float32, device=core.device)
+    at = numbers.data_ptr()
+    core.engine.results(at, at + 4, at + 8 if bias else 0)
+    return sum_of_ranks(gather(core, numbers, world).reshape(world, 3))
 
 
 # ----- activation checkpointing -----------------------------------------------------------------------------------------------
@@ -501,7 +557,10 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
             core.captured = True
     fill_batch(core, a, b, index, labels, groups, positives, want, value, DTYPES[grads.dtype])
     more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
-    core.last = True
+    core.last, core.totals = True, None
+    if core.sums_shared:  # the process group is gone
+        core.engine.reduce(None)
+        core.sums_shared = False
     bias = bias_of(core, tau)
     at, of_tau = grads.data_ptr(), grad_tau.data_ptr()
     core.engine.queue_step(core.batch_at, at, at + grads.nbytes // 2, loss.data_ptr(), of_tau, 0 if bias is None else of_tau + 4)
@@ -513,21 +572,24 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
     a = own["a"]
     assert a is not None
     loss, grads, grad_tau = empty_results(a, tau)
-    if core.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise _lib.UnsupportedError("with several ranks a step waits for the host: it cannot be captured in a CUDA graph")
-    core.synchronize()
+    value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
     if core.is_cuda:
-        core.engine.tau(0)
+        if torch.cuda.is_current_stream_capturing():
+            raise _lib.UnsupportedError("a step of several ranks cannot be captured in a CUDA graph")
+        core.synchronize()
+        core.engine.tau(0 if on_device is None else on_device.data_ptr())
         more = 0 if candidates is None else sum(x.shape[0] for x in candidates[:2] if x is not None)
         core.reserve(a.shape[0] + more, core.ranks()[1] * a.shape[0] + more, a.shape[1])
     bias = bias_of(core, tau)
-    more = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
-    value = 0.0 if tau is None else temperature_of(core, tau, False)[0]
-    core.last = step_of_ranks(core, own, [*grads.unbind(), *more], want, value)
-    loss.fill_(core.last.loss)
-    for place, x in zip(grad_tau, (core.last.grad_tau, core.last.grad_bias)):
-        place.fill_(x)
-    return loss, grads, grad_tau, *more
+    more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
+    core.last = True
+    core.totals = step_of_ranks(core, own, grads, want, value, bias is not None)
+    loss.copy_(core.totals[0])
+    grad_tau.copy_(core.totals[1:1 + grad_tau.numel()])
+    world = core.ranks()[1]
+    for gradient in (grads, *more_grads):
+        gradient.mul_(world)  # DistributedDataParallel takes the mean of gradients over ranks; the loss is a sum over them
+    return loss, grads, grad_tau, *more_grads
 
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
@@ -541,7 +603,7 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         if flags & UPDATE and core.unannounced is not None:
             core.count_samples(a.shape[0])
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
-        if core.ranks()[1] > 1:
+        if core.shares():
             wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups, positives))
             results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want, candidates, flags)
         else:

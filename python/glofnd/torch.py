@@ -462,7 +462,8 @@ class GloFNDLoss(nn.Module):
                     state[name] = torch.empty(info.ring_count, info.ring_dim)
                 core.engine.ring_get(*(_data(state.get(name)) for name in ("ring_index", "ring_a", "ring_b")))
             if core.engine.bank_dim:
-                state["bank"] = torch.stack([rows.cpu() for rows in averages_of(core, ids)])
+                core.synchronize()
+                state["bank"] = torch.stack([rows.cpu() for rows in averages_of(core, ids.to(core.device))])
         return state
 
     def _set_state(self, state: dict[str, torch.Tensor]) -> None:
