@@ -48,15 +48,15 @@ typedef struct glofnd_own_rows {
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
 /* CUDA: a sum that only queues. x is in memory of the device, and the work is to be queued on the stream of c. With it and
- * glofnd_ctx_reduce(), a step of several ranks waits for the host only where SHRINKAGE starts, under compat
- * OFFICIAL, and with detector MUTUAL. Ignored on the CPU. NULL: none. */
+ * glofnd_ctx_reduce(), steps of several ranks wait only until SHRINKAGE has started, with compat OFFICIAL, and with detector
+ * MUTUAL. Ignored on the CPU. NULL: none. */
 GLOFND_API glofnd_status glofnd_ctx_reduce_queued(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
 /* The state of anchors as bytes, all sides and averages at once, for other ranks of the same version: records [n][row_bytes of
  * glofnd_store_describe()], in memory of the device of c, as are the ids. CUDA only queues, in the order of steps, and passes over
- * ids that the store does not have. An anchor without state is all zeros. put: an id may repeat, with equal records; the bytes must
- * come from get. The averages of side i, float16 [dim], are the last bytes but those of the sides behind it, each side filled up to
- * a multiple of 4, and but the 8 of the key in a store of keys. */
+ * ids that the store does not have. An anchor without state is all zeros. put takes the bytes of get; an id may repeat if its
+ * records are equal. A record ends with the averages of its sides, float16 [dim], each filled up to a multiple of 4 bytes; in a
+ * store of keys 8 bytes follow. */
 GLOFND_API glofnd_status glofnd_records_get(glofnd_ctx *c, const glofnd_store *s, const int64_t *id, int64_t n, void *records);
 GLOFND_API glofnd_status glofnd_records_put(glofnd_ctx *c, glofnd_store *s, const int64_t *id, int64_t n, const void *records);
 

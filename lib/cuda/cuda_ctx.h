@@ -147,7 +147,7 @@ struct gf_device_store {
     int64_t bound; /* the host's: no more are used */
     int captured;  /* a graph holds the addresses: the store cannot grow */
     gf_cuda_shared *state;
-    int pool_started[2]; /* SHRINKAGE, per side: the host has seen that the shared row is there */
+    int32_t *pool_there; /* [2] pinned; SHRINKAGE, per side: 1: a kernel has written the shared row, so no step starts it again */
     int64_t ring_rows, ring_dim, ring_ld;
     gf_cuda_embed ring[2]; /* rows [capacity][ld] with the halves that tensor cores read */
     int64_t *ring_id[2];   /* [capacity] */

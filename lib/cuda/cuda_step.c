@@ -356,9 +356,16 @@ static int moves_lambda(const gf_plan *plan) {
 
 static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner == GLOFND_LEARN_RING; }
 
+/* SHRINKAGE: the shared row may still have to start. What a kernel noted stays true until the state is replaced. */
+static int pool_may_start(const gf_device_step *call) {
+    const volatile int32_t *there = call->s ? call->s->pool_there : NULL;
+    return call->plan->pooled && !(there && there[0] && there[call->plan->sides - 1]);
+}
+
 /* Thresholds of some anchors are quantiles, or are made of them or of the positives. */
-static int selects_thresholds(const gf_plan *plan) {
-    const int may_start = plan->updating && (plan->pooled || (moves_lambda(plan) && plan->learner.init_visits));
+static int selects_thresholds(const gf_device_step *call) {
+    const gf_plan *plan = call->plan;
+    const int may_start = plan->updating && (pool_may_start(call) || (moves_lambda(plan) && plan->learner.init_visits));
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
 }
 
@@ -371,10 +378,8 @@ static glofnd_status start_pool(const cuda_step *step, int i) {
     int32_t starts = 0;
     glofnd_anchor pool = {0};
     double lo = -1.0, hi = 1.0, sum[2];
-    gf_device_store *store = step->call->s;
-    if (!step->call->reduce || (store && store->pool_started[i])) return GLOFND_OK;
+    if (!step->call->reduce) return GLOFND_OK;
     TRY(fetch_numbers(step, &starts, &control->starts[i], sizeof starts));
-    if (store && args->plan.updating) store->pool_started[i] = !starts;
     for (int k = 0; starts && k < GF_POOL_HALVINGS + 2; k++) {
         const int part = k < WEIGHTS ? k : WEIGHTS;
         const double at = part == VALUES ? 0.0 : part == SQUARES ? sum[0] / rows : 0.5 * (lo + hi);
@@ -585,13 +590,13 @@ static glofnd_status find_neighbours(const cuda_step *step) {
 
 /* ----- the halves of a step ----- */
 
-static glofnd_status first_half(const cuda_step *step) {
+static glofnd_status first_half(const cuda_step *step, int selects) {
     const gf_cuda_step *args = &step->args;
     const gf_plan *plan = &args->plan;
     const int updates = !(plan->want & GLOFND_WANT_NO_UPDATE);
     if (plan->bank) QUEUE(step, gf_cuda_bank(args, stream_of(step)));
     TRY(find_neighbours(step));
-    if (selects_thresholds(plan)) TRY(open_thresholds(step));
+    if (selects) TRY(open_thresholds(step));
     for (int i = 0; i < plan->sides && plan->want & GLOFND_WANT_QUANTILE && plan->updating && plan->o.alpha > 0.0; i++)
         TRY(batch_quantiles(step, i, NULL));
     /* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
@@ -636,14 +641,13 @@ static void abandon_step(const cuda_step *step) {
 /* ----- entries of gf_device ----- */
 
 /* Ids are checked and state is gathered; thresholds are read at once, unless a selection makes them. */
-static int first_tasks(const gf_plan *plan) {
-    return GF_CUDA_SPREAD | GF_CUDA_GATHER | (selects_thresholds(plan) ? 0 : GF_CUDA_OPEN);
-}
+static int first_tasks(int selects) { return GF_CUDA_SPREAD | GF_CUDA_GATHER | (selects ? 0 : GF_CUDA_OPEN); }
 
 glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    const int selects = selects_thresholds(call); /* asked once: it may change meanwhile */
     cuda_step step;
-    TRY(begin_step(&step, err, device, call, first_tasks(call->plan)));
-    glofnd_status status = first_half(&step);
+    TRY(begin_step(&step, err, device, call, first_tasks(selects)));
+    glofnd_status status = first_half(&step, selects);
     if (status == GLOFND_OK) status = second_half(&step, 1);
     if (status == GLOFND_OK) status = move_pool(&step);
     if (status != GLOFND_OK) abandon_step(&step);
@@ -651,9 +655,10 @@ glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *device, const gf_de
 }
 
 glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    const int selects = selects_thresholds(call);
     cuda_step step;
-    TRY(begin_step(&step, err, device, call, first_tasks(call->plan)));
-    const glofnd_status status = first_half(&step);
+    TRY(begin_step(&step, err, device, call, first_tasks(selects)));
+    const glofnd_status status = first_half(&step, selects);
     if (status != GLOFND_OK) {
         abandon_step(&step);
         return status;

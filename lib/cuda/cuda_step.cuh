@@ -253,7 +253,9 @@ __device__ __forceinline__ void gf_move_pool(const gf_cuda_step &x) {
         glofnd_anchor pool = c->shared[i];
         gf_pool_move(&x.plan.learner, &pool, y[0], y[1], y[2] / y[3]);
         lambda += double(x.plan.rows) * double(pool.lambda);
-        if (!gf_failed(c) && !(x.plan.want & GLOFND_WANT_NO_UPDATE)) gf_write_shared(x, i, pool);
+        if (gf_failed(c) || x.plan.want & GLOFND_WANT_NO_UPDATE) continue;
+        gf_write_shared(x, i, pool);
+        if (x.store.pool_there) x.store.pool_there[i] = 1;
     }
     if (x.plan.shared) c->sum.lambda = lambda;
 }

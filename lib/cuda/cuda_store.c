@@ -69,6 +69,8 @@ static glofnd_status open_parts(gf_error *err, gf_device_store *s, int keyed) {
     TRY(take(err, s, &s->touched, (size_t)blocks_of(s)));
     if (keyed) TRY(take_table(err, s));
     TRY(take(err, s, &s->state, sizeof *s->state));
+    CUDA_TRY(err, cudaMallocHost((void **)&s->pool_there, 2 * sizeof *s->pool_there));
+    s->pool_there[0] = s->pool_there[1] = 0;
     for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) {
         const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
         gf_cuda_embed *e = &s->ring[side];
@@ -127,6 +129,7 @@ void gf_cuda_store_close(gf_device_store *s) {
     cudaStreamSynchronize(s->stream);
     drop_rows(s);
     cudaFree(s->state);
+    cudaFreeHost(s->pool_there);
     gf_cuda_staging *x = s->staging;
     if (x) {
         cudaFree(x->id);
@@ -265,9 +268,9 @@ glofnd_status gf_cuda_store_records(gf_error *err, gf_device_ctx *d, gf_device_s
 glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state) {
     gf_cuda_shared x = {.ring_head = state->ring_head, .ring_count = state->ring_count};
     memcpy(x.shared, state->shared, sizeof x.shared);
-    if (put) s->pool_started[0] = s->pool_started[1] = 0;
     TRY(copy(err, s, put, s->state, &x, sizeof x));
     TRY(wait(err, s));
+    if (put) s->pool_there[0] = s->pool_there[1] = 0; /* of a different state */
     memcpy(state->shared, x.shared, sizeof x.shared);
     state->ring_head = x.ring_head, state->ring_count = x.ring_count;
     return GLOFND_OK;

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import struct
 import threading
 import weakref
 import zlib
@@ -34,7 +35,7 @@ ROW_BYTES = 36
 REMEMBERED_STEPS = 8  # losses in checkpointed parts whose backward has not begun
 
 _handles = itertools.count(1)
-_cores: "weakref.WeakValueDictionary[int, Core]" = weakref.WeakValueDictionary()
+_cores: "dict[int, weakref.ref[Core]]" = {}
 
 
 class Remembered:
@@ -58,7 +59,8 @@ class Core:
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
         self.open(device)
         self.handle = next(_handles)
-        _cores[self.handle] = self
+        handle = self.handle
+        _cores[handle] = weakref.ref(self, lambda _: _cores.pop(handle, None))
 
     def open(self, device: torch.device, store: Any = None) -> None:
         """A new engine on `device`, with no state, or in place of the previous one, with that of a store file."""
@@ -67,6 +69,7 @@ class Core:
         self.last_begin = self._last_begin()
         self.device = device
         self.is_cuda = device.type == "cuda"
+        self.nothing = torch.empty(0, dtype=torch.float32, device=device)
         self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
         self.batch = _lib.Batch()
         self.batch_at = ctypes.addressof(self.batch)
@@ -197,7 +200,8 @@ _is_distributed = dist.is_initialized if dist.is_available() else lambda: False
 
 
 def core_of(handle: int) -> Core:
-    core = _cores.get(handle)
+    found = _cores.get(handle)
+    core = found and found()
     if core is None:
         raise _lib.ArgumentError("the GloFNDLoss of this compiled graph is gone: keep the module as long as the graph")
     return core
@@ -213,11 +217,14 @@ def _current(device: torch.device) -> Any:
     return torch.cuda.device(device)
 
 
+_is_compiling, _dispatch_stack = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack
+
+
 def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: ignore[no-untyped-def]
     """The operator. Without tracing and fake tensors it is called without the dispatcher, which takes longer
     than all the rest of a small step."""
-    if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
-            torch._C._len_torch_dispatch_stack() == 0):
+    kind = type(a)
+    if (kind is torch.Tensor or kind is torch.nn.Parameter) and not _is_compiling() and _dispatch_stack() == 0:
         return _step(a, b, index, labels, groups, tau, clock, handle, flags)
     return torch.ops.glofnd.step(a, b, index, labels, groups, tau, clock, handle, flags)
 
@@ -225,8 +232,7 @@ def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: i
 def run_step_candidates(*arguments):  # type: ignore[no-untyped-def]
     """The same with negatives beyond the batch, or several positives."""
     a = arguments[0]
-    if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
-            torch._C._len_torch_dispatch_stack() == 0):
+    if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not _is_compiling() and _dispatch_stack() == 0:
         return _step_candidates(*arguments)
     return torch.ops.glofnd.step_candidates(*arguments)
 
@@ -250,20 +256,21 @@ def classes_of(x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
     return torch.searchsorted(torch.sort(wide).values, wide, out_int32=True).masked_fill_(wide < 0, -1)
 
 
+# The leading fields of the batch struct but its size, written in one go: one by one they take as long as the rest of a call.
+_LEADING = struct.Struct("@" + "".join({_lib.c_int64: "q", _lib.c_void_p: "N", _lib.c_int32: "i", _lib.c_uint32: "I", _lib.c_double: "d"}[kind]
+                                       for _, kind in _lib.STRUCTS["glofnd_batch"][1:19]))
+assert _lib.STRUCTS["glofnd_batch"][18][0] == "extra" and _lib.Batch.n.offset == 8 and _lib.Batch.extra.offset + 8 == 8 + _LEADING.size
+
+
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
     """The batch struct of the core, filled. Fields that no step of this package uses stay 0."""
-    batch = core.batch
-    batch.n, batch.dim = a.shape
-    batch.a, batch.b, batch.id = a.data_ptr(), b.data_ptr(), index.data_ptr()
-    batch.label = 0 if labels is None else labels.data_ptr()
-    batch.group = 0 if groups is None else groups.data_ptr()
-    batch.positives = 0 if positives is None else positives.data_ptr()
-    batch.a_stride, batch.b_stride = a.stride(0), b.stride(0)
-    batch.dtype, batch.grad_dtype = DTYPES[a.dtype], grad_dtype
-    batch.epoch, batch.want, batch.tau = core.epoch, want, tau
-    batch.extra = 0
-    return batch
+    n, dim = a.shape
+    _LEADING.pack_into(core.batch, 8, n, dim, a.data_ptr(), b.data_ptr(), index.data_ptr(), 0 if labels is None else labels.data_ptr(),
+                       0 if groups is None else groups.data_ptr(), a.stride(0), b.stride(0), 0, 0, DTYPES[a.dtype], grad_dtype, core.epoch,
+                       want, tau, 0.0, 0)
+    core.batch.positives = 0 if positives is None else positives.data_ptr()
+    return core.batch
 
 
 def set_candidates(batch: Any, candidates: "tuple[Optional[torch.Tensor], ...]", flags: int, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -462,9 +469,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: tor
 # ----- activation checkpointing -----------------------------------------------------------------------------------------------
 
 
-def in_backward() -> bool:
-    """True while autograd runs: a forward pass there is the second one of activation checkpointing."""
-    return torch._C._current_graph_task_id() != -1
+_task = torch._C._current_graph_task_id  # -1 unless autograd runs: a forward pass there is the second one of activation checkpointing
 
 
 def saved_by_hooks() -> bool:
@@ -535,18 +540,19 @@ def bias_of(core: Core, tau: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
     return there
 
 
-def empty_results(a: torch.Tensor, tau: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The loss, the gradients of both embeddings in one tensor, which backward scales in one go, and those of temperature and bias."""
-    device = a.device
-    return (torch.empty((), dtype=torch.float32, device=device), torch.empty((2, *a.shape), dtype=grad_type(a.dtype), device=device),
-            torch.empty(0 if tau is None else tau.numel(), dtype=torch.float32, device=device))
+def empty_results(a: torch.Tensor, tau: Optional[torch.Tensor], nothing: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
+    """The loss, the gradients of both embeddings in one tensor, which backward scales in one go, and those of temperature and bias: `nothing`
+    where there are none."""
+    device, (n, dim) = a.device, a.shape
+    return (torch.empty((), dtype=torch.float32, device=device), torch.empty((2, n, dim), dtype=grad_type(a.dtype), device=device),
+            nothing if tau is None and nothing is not None else torch.empty(0 if tau is None else tau.numel(), dtype=torch.float32, device=device))
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                 groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int,
                 candidates: Any = None, flags: int = 0) -> tuple[torch.Tensor, ...]:
     """One rank: all results stay on the device, and nothing waits for it."""
-    loss, grads, grad_tau = empty_results(a, tau)
+    loss, grads, grad_tau = empty_results(a, tau, core.nothing)
     value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
     if core.is_cuda:
         core.synchronize()
@@ -596,10 +602,11 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
           tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int, candidates: Any = None,
           positives: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
     core = core_of(handle)
-    with core.lock, _current(core.device):
-        if flags & UPDATE and in_backward():
+    with core.lock, _current(core.device) if core.is_cuda else _nothing:
+        if flags & UPDATE and _task() != -1:
             return recall(core, a, b, index)
-        a, b, index = readable(a), readable(b), index.contiguous()
+        if not (a.is_contiguous() and b.is_contiguous() and index.is_contiguous()):
+            a, b, index = readable(a), readable(b), index.contiguous()
         if flags & UPDATE and core.unannounced is not None:
             core.count_samples(a.shape[0])
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
@@ -654,20 +661,20 @@ def _no_second_gradient() -> None:
 
 def _keep(ctx: Any, a: torch.Tensor, tau: Optional[torch.Tensor], *grads: torch.Tensor) -> None:
     ctx.save_for_backward(*grads)
-    ctx.dtype = a.dtype
-    ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)
+    ctx.like = a.dtype, None if tau is None else (tau.dtype, tau.device, tau.shape)
 
 
 def _scaled(ctx: Any, grads: torch.Tensor, grad_tau: torch.Tensor, g: torch.Tensor) -> list[Optional[torch.Tensor]]:
     """Gradients of a, b and tau, those that are asked for. On a GPU every product costs the host a launch: both embeddings share one."""
-    wanted = ctx.needs_input_grad[:3]
+    wanted, (dtype, tau_like) = ctx.needs_input_grad, ctx.like
     results: list[Optional[torch.Tensor]] = [None, None, None]
     if wanted[0] and wanted[1]:
-        results[:2] = (grads * g).to(ctx.dtype).unbind()
+        scaled = grads * g
+        results[:2] = (scaled if scaled.dtype is dtype else scaled.to(dtype)).unbind()
     elif wanted[0] or wanted[1]:
-        results[wanted[1]] = (grads[int(wanted[1])] * g).to(ctx.dtype)
+        results[wanted[1]] = (grads[int(wanted[1])] * g).to(dtype)
     if wanted[2]:
-        dtype, device, shape = ctx.tau_like
+        dtype, device, shape = tau_like
         results[2] = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
     return results
 
@@ -685,7 +692,7 @@ class CandidateStepFunction(torch.autograd.Function):
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         _no_second_gradient()
         grads, grad_tau, *more = ctx.saved_tensors
-        extra = ((x * g).to(ctx.dtype) if wanted else None for x, wanted in zip(more, ctx.needs_input_grad[3:]))
+        extra = ((x * g).to(ctx.like[0]) if wanted else None for x, wanted in zip(more, ctx.needs_input_grad[3:]))
         return *_scaled(ctx, grads, grad_tau, g), *extra, *[None] * 9
 
 

@@ -274,14 +274,14 @@ class GloFNDLoss(nn.Module):
         """The two embeddings in one type that the library reads; refuses what cannot be meant."""
         if index is None:
             raise ArgumentError("index is missing: the positions of the samples in the dataset, which glofnd.torch.WithIndex(dataset) adds to them")
+        if labels is None and groups is None and positives is None and isinstance(z1, torch.Tensor) and isinstance(z2, torch.Tensor) and isinstance(index, torch.Tensor):
+            device, dtype, shape = z1.device, z1.dtype, z1.shape
+            if (len(shape) == 2 and z2.shape == shape and index.shape == shape[:1] and z2.dtype is dtype and index.dtype is torch.int64 and
+                    dtype in DTYPES and device == z2.device == index.device == self._clock.device and z1.layout is z2.layout is torch.strided):
+                return z1, z2  # nothing to say, and most calls are like this
         for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("positives", positives)):
             if not isinstance(x, torch.Tensor) and (x is not None or name in ("z1", "z2", "index")):
                 raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor, as torch.as_tensor({name}) makes it")
-        device, rows = z1.device, z1.shape[:1]
-        if (z1.dim() == 2 and z1.shape == z2.shape and index.shape == rows and labels is None and groups is None and positives is None and
-                device == z2.device == index.device == self._clock.device and z1.dtype == z2.dtype and z1.dtype in DTYPES and
-                index.dtype == torch.int64 and z1.layout is z2.layout is torch.strided):
-            return z1, z2  # nothing to say, and most calls are like this
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ArgumentError(f"z1 has shape {list(z1.shape)}, z2 {list(z2.shape)}; expected the same [batch, dim] for both")
         for name, x in (("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("positives", positives), ("this loss", self._clock)):

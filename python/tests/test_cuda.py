@@ -1,19 +1,26 @@
 """On a GPU, with a library that has CUDA: the same numbers as the CPU, the caller's stream, devices. Skipped elsewhere."""
 
+import contextlib
 import copy
 import os
+import socket
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 try:
     import torch
 except ImportError:
     raise unittest.SkipTest("PyTorch is not installed") from None
 
+import torch.distributed as dist
+
 import glofnd
+from glofnd import _torch_op
 from glofnd.torch import GloFNDLoss
 
+from . import test_distributed
 from .test_torch import BATCH, DIM, SAMPLES, batch, same_state
 
 OBSTACLE = glofnd.device_status("cuda") if torch.cuda.is_available() else "PyTorch sees no GPU"
@@ -292,6 +299,94 @@ class Cuda(unittest.TestCase):
                     for name in ("threshold", "above", "mutual", "same_label", "neighbours", "similarities", "component",
                                  "duplicate_group", "first", "other", "similarity"):
                         self.assertEqual(getattr(here, name).tobytes(), getattr(there, name).tobytes(), name)
+
+
+# ----- ranks ------------------------------------------------------------------------------------------------------------------
+
+RANK_CASES = tuple(case for case in test_distributed.CASES if case.get("neighbour_share", 1) == 1)
+
+
+def several_ranks_on_one_gpu(rank, port, folder):
+    """gloo takes tensors of the GPU; NCCL wants a GPU per rank."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    torch.save([test_distributed.train(options, rank, 2, "cuda") for options in RANK_CASES], os.path.join(folder, f"{rank}.pt"))
+    dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def one_rank_by_nccl():
+    """A group of one rank, whose steps go the way of several ranks."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    try:
+        with mock.patch.object(_torch_op.Core, "shares", lambda core: core.group is not False):
+            yield
+    finally:
+        dist.destroy_process_group()
+
+
+@unittest.skipIf(OBSTACLE, OBSTACLE)
+class Ranks(unittest.TestCase):
+    def test_two_ranks_on_one_gpu(self):
+        """Numbers of one rank, to the tolerances of test_distributed."""
+        compare = test_distributed.Ranks().compare
+        with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+            probe.close()
+            torch.multiprocessing.spawn(several_ranks_on_one_gpu, (port, folder), nprocs=2)
+            alone = [test_distributed.train(options, 0, 1, "cuda") for options in RANK_CASES]
+            for rank in range(2):
+                results = torch.load(os.path.join(folder, f"{rank}.pt"), weights_only=True)
+                for options, mine, want in zip(RANK_CASES, results, alone):
+                    with self.subTest(rank=rank, **options):
+                        compare(mine, want)
+
+    def test_nccl_gives_the_bits_of_one_rank(self):
+        if not dist.is_nccl_available():
+            self.skipTest("this PyTorch has no NCCL")
+        for loss in LOSSES:
+            for options in ({}, {"detector": "single"}, {"learner": "shrinkage"}, {"similarity": "bank", "dim": DIM}):
+                with self.subTest(loss=loss, **options), one_rank_by_nccl():
+                    named = options if "learner" in options else {"lambda_lr": 0.2, **options}
+                    ranks, alone = (GloFNDLoss(SAMPLES, loss, alpha=0.2, math="exact", process_group=group, **named).cuda() for group in (None, False))
+                    for seed in range(4):
+                        x, y = on_gpu(seed), on_gpu(seed)
+                        one, two = ranks(*x), alone(*y)
+                        one.backward()
+                        two.backward()
+                        torch.testing.assert_close(one, two, rtol=2e-6, atol=2e-6)
+                        torch.testing.assert_close(x[0].grad, y[0].grad, rtol=2e-5, atol=2e-5 * y[0].grad.abs().max().item())
+                    for key, value in alone.state_dict().items():
+                        if value.is_floating_point():
+                            torch.testing.assert_close(ranks.state_dict()[key], value, rtol=2e-5, atol=2e-6, msg=key)
+
+    def test_ranks_wait_for_nothing(self):
+        """By NCCL, once the shared thresholds are there and the kind of step is known."""
+        if not dist.is_nccl_available():
+            self.skipTest("this PyTorch has no NCCL")
+        for loss, options in (("sogclr", {}), ("clip", {"learn_tau": True}), ("simclr", {"detector": "single"}),
+                              ("sogclr", {"similarity": "bank", "dim": DIM}), ("simclr", {"learner": "adam"}), ("simclr", {"learner": "shrinkage"})):
+            with self.subTest(loss=loss, **options), one_rank_by_nccl():
+                criterion = GloFNDLoss(SAMPLES, loss, alpha=0.2, **options).cuda()
+                a, b, index = on_gpu(0)
+                for _ in range(3):
+                    criterion(a, b, index).backward()
+                    torch.cuda.synchronize()
+                torch.cuda.set_sync_debug_mode("error")
+                done = torch.cuda.Event()
+                try:
+                    torch.cuda._sleep(2_000_000_000)
+                    done.record()
+                    for _ in range(3):
+                        criterion(a, b, index).backward()
+                    self.assertFalse(done.query(), f"{loss}: a step of ranks waited for the work queued before it")
+                finally:
+                    torch.cuda.set_sync_debug_mode("default")
+                self.assertGreater(criterion.stats()["pairs"], 0)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ CASES = (
     {"loss": "simclr", "similarity": "bank", "dim": DIM, "neighbours": 2, "neighbour_share": 0.5, "neighbour_rows": 25},
     {"loss": "sogclr", "keys": True}, {"loss": "sogclr2", "keys": True, "learner": "ring", "dim": DIM, "ring_rows": 64},
     {"loss": "clip", "keys": True, "similarity": "bank", "dim": DIM, "detector": "single"},
+    {"loss": "simclr", "learner": "shrinkage"}, {"loss": "clip", "learner": "shrinkage", "keys": True},
+    {"loss": "sogclr", "learner": "shrinkage", "detector": "single"},
 )
 KEYS = torch.from_numpy(glofnd.keys([f"sample {i}" for i in range(SAMPLES)]))
 
@@ -37,13 +39,14 @@ def batches():
         yield a, a + 0.5 * torch.randn(BATCH, DIM, generator=generator), torch.randperm(SAMPLES, generator=generator)[:BATCH]
 
 
-def train(options, rank, world):
+def train(options, rank, world, device="cpu"):
     """Losses, gradients of a linear layer after DDP's mean, gradients of log_scale, state."""
     torch.manual_seed(0)
-    net = torch.nn.Linear(DIM, DIM)
+    net = torch.nn.Linear(DIM, DIM).to(device)
     options = dict(options)
     keys = KEYS if options.pop("keys", False) else None
-    criterion = GloFNDLoss(SAMPLES if keys is None else None, alpha=0.2, lambda_lr=0.2, threads=1, **options)
+    options = {**({} if options.get("learner") == "shrinkage" else {"lambda_lr": 0.2}), **options}
+    criterion = GloFNDLoss(SAMPLES if keys is None else None, alpha=0.2, threads=1, **({"math": "exact"} if device == "cuda" else {}), **options).to(device)
     model = torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
     own = slice(rank * BATCH // world, (rank + 1) * BATCH // world)
     losses, grads = [], []
@@ -51,14 +54,15 @@ def train(options, rank, world):
         criterion.set_epoch(epoch)
         net.zero_grad()
         criterion.zero_grad()
+        a, b, index = a.to(device), b.to(device), index.to(device)
         labels = index[own] % 4 * (2**40 if world > 1 else 1) if options.get("detector") == "oracle" else None  # equality counts
         z = model(torch.cat([a[own], b[own]])).chunk(2)
-        loss = criterion(*z, index[own] if keys is None else keys[index[own]], labels)
+        loss = criterion(*z, index[own] if keys is None else keys.to(device)[index[own]], labels)
         loss.backward()
         losses.append(loss.item())
-        grads += [net.weight.grad.clone(), net.bias.grad.clone()]
-        grads += [criterion.log_scale.grad.clone()] if criterion.log_scale is not None else []
-    return losses, grads, criterion.state_dict()
+        grads += [net.weight.grad.cpu().clone(), net.bias.grad.cpu().clone()]
+        grads += [criterion.log_scale.grad.cpu().clone()] if criterion.log_scale is not None else []
+    return losses, grads, {key: value.cpu() for key, value in criterion.state_dict().items()}
 
 
 def run(rank, world, port, folder):
@@ -69,6 +73,7 @@ def run(rank, world, port, folder):
     torch.save(results, os.path.join(folder, f"{rank}.pt"))
     refuse_unequal(rank)
     refuse_other_options(rank)
+    refuse_a_wrong_index(rank, world)
     refuse_a_foreign_group(rank)
     dist.destroy_process_group()
 
@@ -99,6 +104,28 @@ def refuse_other_options(rank):
             assert "same options" in str(failure)
             continue
         raise AssertionError(f"{first} and {other} were accepted")
+
+
+def refuse_a_wrong_index(rank, world):
+    """All ranks raise for a sample that only one of them got wrong; the next step works, and its statistics are those of all ranks."""
+    a, b, index = next(batches())
+    size = BATCH // world
+    own = slice(size * rank, size * (rank + 1))
+    for options in ({}, {"similarity": "bank", "dim": DIM}):
+        criterion = GloFNDLoss(SAMPLES, threads=1, **options)
+        wrong = index[own].clone()
+        wrong[0] = SAMPLES if rank == world - 1 else wrong[0]
+        try:
+            criterion(a[own], b[own], wrong)
+        except glofnd.AnchorIndexError as failure:
+            assert f"[{size * (world - 1)}] is {SAMPLES}" in str(failure), failure
+        else:
+            raise AssertionError("a wrong index was accepted")
+        assert int(criterion.state_dict()["clock"].sum()) == 0, "a refused step moved the state"
+        loss = criterion(a[own], b[own], index[own])
+        stats = criterion.stats()
+        assert abs(stats["loss"] - loss.item()) <= 1e-6 * abs(loss.item())
+        assert stats["pairs"] == 2 * size * (2 * BATCH - 2), stats["pairs"]
 
 
 def refuse_a_foreign_group(rank):

@@ -110,4 +110,3 @@ TEST_WITH(bad_calls_are_refused, fixture_open, fixture_close) {
     assert_int_equal(glofnd_ctx_reduce_queued(f->c, NULL, NULL), GLOFND_OK);
     glofnd_store_free(s);
 }
-
