@@ -19,7 +19,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san san-build tsan tsan-loader tsan-loader-build tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs release test-package clean help
+.PHONY: all everything glofnd static configured deps demo test test-long bench hostile san san-build tsan tsan-loader tsan-loader-build tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs release test-package clean help
 .DEFAULT_GOAL := all
 
 all: configured ## build libraries, program and examples
@@ -39,8 +39,8 @@ static: ## the program for any Linux machine, in BUILD/static/glofnd: no shared 
 	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_STATIC_PROGRAM=ON -DGLOFND_OPENMP=OFF -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
 	@ls -l $(BUILD)/static/glofnd
 
-# Demos and tests install what they need; other targets only list what is missing.
-demo demo-clip test test-long: DEPS = --install
+# The demo and the tests install what they need; other targets only list what is missing.
+demo test test-long: DEPS = --install
 
 configured:
 	@sh tools/deps.sh $(DEPS)
@@ -55,9 +55,6 @@ deps: ## install the packages that the build needs, on Debian-like systems; else
 
 demo: glofnd ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
-
-demo-clip: glofnd ## train on drawn images with captions with GloFND, three seeds: what it finds, as a table and a page (2 minutes)
-	@sh tools/demo_clip.sh $(BUILD)
 
 test: everything ## build and run all tests but the long ones
 	$(CTEST) $(BUILD) -LE '^long$$'

@@ -1,4 +1,4 @@
-# The front to CMake: `make glofnd` is the program alone and without CUDA, also for demos, `make` has no tests, `make test` has
+# The front to CMake: `make glofnd` is the program alone and without CUDA, also for the demo, `make` has no tests, `make test` has
 # all; ccache is used where it is; a build folder of another place is named.
 . "$2/tests/sh/common.inc"
 unset MAKEFLAGS MAKEOVERRIDES MFLAGS MAKELEVEL       # `make test CUDA=OFF` hands them down
@@ -8,10 +8,8 @@ dry() { make -n --no-print-directory BUILD="$scratch/fresh" "$@" > "$scratch/out
 dry glofnd
 grep -q 'GLOFND_CUDA=OFF' "$scratch/out" || fail "make glofnd builds CUDA"
 grep -q -- '--target glofnd_cli' "$scratch/out" || fail "make glofnd builds more than the program"
-for demo in demo demo-clip; do
-    dry $demo
-    grep -q 'GLOFND_CUDA=OFF' "$scratch/out" || fail "make $demo, which trains on the CPU, builds CUDA"
-done
+dry demo
+grep -q 'GLOFND_CUDA=OFF' "$scratch/out" || fail "make demo, which trains on the CPU, builds CUDA"
 dry all
 grep -q -- '--target programs' "$scratch/out" || fail "make builds the tests"
 grep -q 'GLOFND_CUDA=AUTO' "$scratch/out" || fail "make leaves CUDA out"
