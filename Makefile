@@ -40,7 +40,8 @@ static: ## the program for any Linux machine, in BUILD/static/glofnd: no shared 
 	@ls -l $(BUILD)/static/glofnd
 
 # The demo and the tests install what they need; other targets only list what is missing.
-demo test test-long: DEPS = --install
+test test-long: DEPS = --install
+demo: DEPS = --install --demo
 
 configured:
 	@sh tools/deps.sh $(DEPS)
@@ -53,7 +54,7 @@ configured:
 deps: ## install the packages that the build needs, on Debian-like systems; elsewhere list them
 	@sh tools/deps.sh --install
 
-demo: glofnd ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
+demo: glofnd ## train on Fashion-MNIST with GloFND, three seeds: what it finds, as a table and a page (3 minutes with the build)
 	@sh tools/demo.sh $(BUILD)
 
 test: everything ## build and run all tests but the long ones

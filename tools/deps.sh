@@ -5,13 +5,19 @@
 #   tools/deps.sh              look, and print the command that installs what is missing
 #   tools/deps.sh --install    look, and install what is missing, on Debian-like systems
 #   tools/deps.sh --check      look; exit 1 if something is missing
+#   tools/deps.sh ... --demo   look for the images of `make demo`, too
 set -u
 
-case "${1-}" in
-"" | --install | --check) mode=${1-} ;;
-*) echo "usage: $0 [--install | --check]" >&2; exit 2 ;;
-esac
+mode='' demo=0
+for flag in "$@"; do
+    case $flag in
+    --install | --check) mode=$flag ;;
+    --demo) demo=1 ;;
+    *) echo "usage: $0 [--install | --check] [--demo]" >&2; exit 2 ;;
+    esac
+done
 
+images=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 found='' missing=''
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -56,6 +62,7 @@ look() {
     have_library lbfgs lbfgs.h; note liblbfgs-dev liblbfgs $?
     have_library ompi-c mpi.h && have mpirun; note "libopenmpi-dev openmpi-bin" "Open MPI" $?
     have_numpy; note python3-numpy NumPy $?     # tests of the Python package
+    if [ $demo = 1 ]; then [ -e "$images" ]; note dataset-fashion-mnist Fashion-MNIST $?; fi
     if have git; then found="$found git"; fi    # only for the commit in the build info
 }
 

@@ -29,6 +29,11 @@ machine $all git apt-get dpkg
 everything='compiler cmake pkg-config cmocka libjpeg libpng libwebp utf8proc zlib libzstd oneDNN liblbfgs Open MPI NumPy git'
 deps && says "found $everything" && ! called apt-get || wrong 'all present'
 
+deps --demo
+says 'ashion-' || wrong 'the images of the demo'      # found Fashion-MNIST, or missing dataset-fashion-mnist
+deps --check --demon && wrong 'a wrong flag'
+says 'usage' || wrong 'a wrong flag'
+
 machine cc c++ make apt-get dpkg
 deps --install && called 'apt-get' && called 'install -y --no-install-recommends cmake pkg-config' || wrong 'Debian, root'
 called sudo && wrong 'sudo as root'
