@@ -40,10 +40,9 @@ typedef struct fn_job {
     eval_samples samples;
     double alpha; /* 0: of the run */
     int64_t max_samples;
-    const char *detector; /* asked for by name; NULL: all that can be had */
-    const char *truth;    /* asked for; NULL: labels if there are any, else captions */
-    int by_captions;      /* false negatives are samples with a caption in common */
-    int every_epoch;
+    const char *detector;    /* asked for by name; NULL: all that can be had */
+    const char *truth;       /* asked for; NULL: labels if there are any, else captions */
+    int by_captions;         /* false negatives are samples with a caption in common */
     const eval_files *files; /* embeddings of files; NULL: of a run */
     eval_progress progress;
     gf_trained_run *run;
@@ -263,13 +262,13 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     TRY(gf_run_log_read(err, j->samples.run, &log));
     glofnd_status status = prepare(err, j);
     if (status == GLOFND_OK) {
-        /* Epochs to show: with flags, and not too many unless asked for; the last one always. */
+        /* Epochs to show: with flags, and not too many; the last one always. */
         int64_t first = 0;
         while (first < log.epochs && !isfinite(log.field[GF_RUN_PRECISION][first])) first++;
         if (first == log.epochs) {
             gf_print(stdout, "training  no epoch of the log flagged anything against labels\n\n");
         } else {
-            const int64_t count = log.epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
+            const int64_t count = log.epochs - first, step = (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
             gf_table t = {.columns = 8};
             gf_text text = {0};
             add_heading(&t, "epoch", NULL);
@@ -288,7 +287,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
                 }
             gf_table_text(&text, &t, 1);
             gf_print(stdout, "training  pairs flagged in each epoch, compared with labels, from log.jsonl%s\n",
-                     step > 1 ? " (not all epochs: --every-epoch)" : "");
+                     step > 1 ? " (not all epochs)" : "");
             if (text.at) gf_print_lines(stdout, text.at);
             if (text.at) gf_print(stdout, "\n");
             gf_text_free(&text);
@@ -317,7 +316,6 @@ typedef struct fn_flags {
     double alpha;
     int64_t samples, batch;
     int detector, truth; /* if given */
-    int32_t every_epoch;
     eval_files files;
     device_flags device;
 } fn_flags;
@@ -332,7 +330,6 @@ static const gf_option rows[] = {
     CLI_CHOICE(
         fn_flags, truth, "truth", NULL, truths,
         "task clip: what a false negative is: labels, or captions that two samples share; default: labels if there are any"),
-    CLI_SWITCH(fn_flags, every_epoch, "every-epoch", "print every epoch of the log"),
     EVAL_LABELS(fn_flags, files),
     EVAL_THRESHOLDS(fn_flags, files),
     DEVICE_FLAGS(fn_flags, device),
@@ -341,7 +338,7 @@ static const gf_option rows[] = {
 static int run(const cli_call *call, const void *flags) {
     const fn_flags *f = flags;
     gf_error err = {{0}};
-    fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .batch = f->batch, .every_epoch = f->every_epoch};
+    fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .batch = f->batch};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
     if (cli_given(call, "detector")) j.detector = detectors[f->detector];
     if (cli_given(call, "truth")) j.truth = truths[f->truth];
@@ -358,7 +355,7 @@ const cli_verb eval_fn = {
     .name = "fn",
     .summary = "how many flagged pairs are false negatives, by labels",
     .usage = "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions]\n"
-             "           [--batch B] [--every-epoch] " DEVICE_USAGE "\n       glofnd eval fn " EVAL_FILES_USAGE
+             "           [--batch B] " DEVICE_USAGE "\n       glofnd eval fn " EVAL_FILES_USAGE
              " [--thresholds FILE.npy] [--alpha 0.01] [--batch 256] ...",
     CLI_FLAGS(rows, fn_flags),
     EVAL_TAKES_RUN,

@@ -34,7 +34,7 @@ static void project(const double *c, int64_t n, int64_t dim, const double *axis,
     for (int64_t i = 0; i < n; i++) along[i] = dot(c + i * dim, axis, dim);
 }
 
-glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y, double share[2]) {
+glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y) {
     double *c = malloc((size_t)n * (size_t)dim * sizeof *c), *axes = malloc((size_t)(AXES * dim) * sizeof *axes);
     double *along = malloc((size_t)n * sizeof *along);
     const int ok = c && axes && along;
@@ -59,7 +59,6 @@ glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, doub
                     for (int64_t k = 0; k < dim; k++) axis[k] += along[i] * c[i * dim + k];
                 orthonormalise(axes, a, dim);
             }
-        const double total = dot(c, c, n * dim);
         for (int a = 0; a < AXES; a++) {
             double *axis = axes + a * dim;
             int64_t largest = 0;
@@ -68,7 +67,6 @@ glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, doub
             const double sign = axis[largest] < 0.0 ? -1.0 : 1.0;
             for (int64_t k = 0; k < dim; k++) axis[k] *= sign;
             project(c, n, dim, axes + a * dim, along);
-            share[a] = total > 0.0 ? dot(along, along, n) / total : 0.0;
             for (int64_t i = 0; i < n; i++) y[2 * i + a] = along[i];
         }
     }
@@ -381,8 +379,8 @@ enum { EARLY = 250 }; /* iterations with exaggerated affinities */
 
 /* Initial positions: the principal axes, scaled down so that the affinities decide. */
 static glofnd_status init_positions(gf_error *err, const float *x, int64_t n, int64_t dim, double *y) {
-    double share[2], square = 0.0;
-    TRY(gf_pca(err, x, n, dim, y, share));
+    double square = 0.0;
+    TRY(gf_pca(err, x, n, dim, y));
     for (int64_t i = 0; i < n; i++) square += y[2 * i] * y[2 * i];
     const double scale = square > 0.0 ? 1e-4 / sqrt(square / (double)n) : 0.0;
     for (int64_t i = 0; i < n; i++) {

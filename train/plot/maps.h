@@ -1,4 +1,4 @@
-/* maps.h - maps of embeddings by t-SNE and PCA, and densities of numbers. */
+/* maps.h - maps of embeddings by t-SNE, and densities of numbers. */
 #pragma once
 
 #include <stdint.h>
@@ -55,11 +55,11 @@ typedef struct gf_tsne_field { /* input of a gradient */
 /* d KL / d y, [n][2]; *divergence (may be NULL) without exaggeration. */
 void gf_tsne_gradient(const gf_tsne_field *f, const double *y, double *grad, double *divergence);
 
-/* ----- the first two principal components of points, for maps of embeddings ----- */
+/* ----- the first two principal components of points, from which t-SNE starts ----- */
 
-/* y [n][2]: centred x [n][dim] along its first two principal axes (the largest entry of an axis by magnitude is positive);
- * share [2]: share of the variance. Equal points lie at 0. */
-glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y, double share[2]);
+/* y [n][2]: centred x [n][dim] along its first two principal axes (the largest entry of an axis by magnitude is positive).
+ * Equal points lie at 0. */
+glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y);
 
 /* ----- kernel density estimate with Gaussian kernels, on a grid ----- */
 

@@ -154,7 +154,6 @@ var terms = {
   'SogCLR': 'a contrastive loss whose denominator is averaged over batches',
   'kNN': 'share of test images whose nearest training images have their class',
   't-SNE': 'a map in two dimensions that keeps near neighbours near',
-  'PCA': 'a map in two dimensions along the directions of largest variance',
   'MAE': 'mean absolute error',
   'quantile': 'the value that a given share of all values is below'
 };

@@ -877,7 +877,7 @@ void gf_section_thresholds(gf_text *out, const gf_report *r) {
     gf_section_end(out);
 }
 
-/* ----- maps of the features: t-SNE and PCA, coloured by class ----- */
+/* ----- maps of the features by t-SNE, coloured by class ----- */
 
 typedef struct class_styles { /* the most frequent classes have styles of their own */
     int32_t label[GF_DOTS_CLASSES];
@@ -910,8 +910,7 @@ static int add_sheet(gf_text *out, const gf_snapshot *l) {
     return fits;
 }
 
-static void draw_map(gf_text *out, const gf_snapshot *l, const class_styles *k, const double *y, const char *title,
-                     const char *note) {
+static void draw_map(gf_text *out, const gf_snapshot *l, const class_styles *k, const char *title, const char *note) {
     int32_t *style = malloc((size_t)l->n * sizeof *style);
     const char *names[GF_DOTS_CLASSES];
     out->failed |= !style;
@@ -924,7 +923,7 @@ static void draw_map(gf_text *out, const gf_snapshot *l, const class_styles *k, 
     if (style)
         gf_svg_dots(out, &(gf_dots){.title = title,
                                     .note = note,
-                                    .y = y,
+                                    .y = l->tsne,
                                     .style = style,
                                     .n = l->n,
                                     .names = names,
@@ -932,25 +931,6 @@ static void draw_map(gf_text *out, const gf_snapshot *l, const class_styles *k, 
                                     .numbered = k->sheet && k->sheet->n == l->n &&
                                                 memcmp(k->sheet->id, l->id, (size_t)l->n * sizeof *l->id) == 0});
     free(style);
-}
-
-static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k, int pca) {
-    char note[260];
-    gf_text_add(out, "<div class=\"maps\">\n");
-    for (int g = 0; g < gf_groups(r); g++) {
-        const gf_snapshot *l = gf_group_snapshot(r, g);
-        if (!l || !l->n) continue;
-        if (pca)
-            snprintf(note, sizeof note, "The two axes explain %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
-                     100.0 * l->pca_share[1]);
-        else if (isfinite(l->neighbours))
-            snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
-        else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
-        const size_t used = strlen(note);
-        if (l->step >= 0) snprintf(note + used, sizeof note - used, " Weights of step %lld.", (long long)l->step);
-        draw_map(out, l, k, pca ? l->pca : l->tsne, gf_snapshot_name(r, l), note);
-    }
-    gf_text_add(out, "</div>\n");
 }
 
 void gf_section_maps(gf_text *out, const gf_report *r) {
@@ -987,10 +967,20 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
     if (k.classes) gf_svg_dots_legend(out, names, k.classes);
     if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
     if (add_sheet(out, first)) k.sheet = first;
-    row_of_maps(out, r, &k, 0);
-    gf_text_add(out, "<details open><summary>Principal components (PCA)</summary>\n");
-    row_of_maps(out, r, &k, 1);
-    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, chosen at random.%s</p>\n", (long long)first->n,
+    char note[260];
+    gf_text_add(out, "<div class=\"maps\">\n");
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_snapshot(r, g);
+        if (!l || !l->n) continue;
+        if (isfinite(l->neighbours))
+            snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
+        else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
+        const size_t used = strlen(note);
+        if (l->step >= 0) snprintf(note + used, sizeof note - used, " Weights of step %lld.", (long long)l->step);
+        draw_map(out, l, &k, gf_snapshot_name(r, l), note);
+    }
+    gf_text_add(out, "</div>\n");
+    gf_text_add(out, "<p class=\"faint\">%lld of %lld images, chosen at random.%s</p>\n", (long long)first->n,
                 (long long)first->total, k.sheet ? " Point at a dot to see its image." : "");
     gf_section_end(out);
 }

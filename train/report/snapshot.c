@@ -194,10 +194,8 @@ static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
     l->label = f->label, f->label = NULL;
     l->id = malloc((size_t)f->n * sizeof *l->id);
     l->tsne = malloc((size_t)(2 * f->n) * sizeof *l->tsne);
-    l->pca = malloc((size_t)(2 * f->n) * sizeof *l->pca);
-    FAIL_IF(err, !l->id || !l->tsne || !l->pca, GLOFND_E_MEMORY, "no memory for a map");
+    FAIL_IF(err, !l->id || !l->tsne, GLOFND_E_MEMORY, "no memory for a map");
     memcpy(l->id, l->set.id, (size_t)f->n * sizeof *l->id);
-    TRY(gf_pca(err, f->x, f->n, f->dim, l->pca, l->pca_share));
     return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_trained_run_threads(j->run)}, l->tsne, NULL);
 }
 
@@ -335,7 +333,6 @@ void gf_snapshot_free(gf_snapshot *l) {
     free(l->label);
     free(l->id);
     free(l->tsne);
-    free(l->pca);
     for (int s = 0; s < 2; s++) free(l->side[s].lambda.x), free(l->side[s].optimum.x), free(l->side[s].fnc.x);
     gf_view_set_free(&l->set);
     gf_view_set_free(&l->image);
