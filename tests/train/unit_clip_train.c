@@ -271,7 +271,7 @@ static double right(const gf_trainer *t) {
         double best = -INFINITY;
         int64_t at = -1;
         for (int64_t j = 0; j < n; j++) {
-            const float *x = gf_encoders_side(&t->encoders, 0) + i * dim, *y = gf_encoders_side(&t->encoders, 1) + j * dim;
+            const float *x = t->encoders.at[0].out + i * dim, *y = t->encoders.at[1].out + j * dim;
             double dot = 0, size = 0;
             for (int64_t k = 0; k < dim; k++) dot += (double)x[k] * (double)y[k], size += (double)y[k] * (double)y[k];
             if (dot / sqrt(size) > best) best = dot / sqrt(size), at = j;

@@ -326,14 +326,6 @@ glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed 
 
 float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t) { return w->sum ? gf_net_place(w->net, w->sum, t) : t->grad; }
 
-const float *gf_encoders_side(const gf_encoders *s, int i) {
-    return s->count == 2 ? s->at[i].out : s->at[0].out + i * s->batch * s->dim;
-}
-
-float *gf_encoders_side_grad(const gf_encoders *s, int i) {
-    return s->count == 2 ? s->at[i].grad : s->at[0].grad + i * s->batch * s->dim;
-}
-
 void gf_encoders_touch(gf_encoders *s) {
     for (int k = 0; k < s->count; k++)
         if (s->at[k].param_count > 0) gf_net_touch(s->at[k].net);

@@ -108,8 +108,5 @@ glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *fe
 /* Backward: from grad of every encoder to gradients of its parameters (gf_encoder_gradient). */
 glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b);
 float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t);
-/* [batch][dim] of side i: the views, or image and text. */
-const float *gf_encoders_side(const gf_encoders *s, int i);
-float *gf_encoders_side_grad(const gf_encoders *s, int i);
 void gf_encoders_touch(gf_encoders *s);                /* parameters were changed */
 int64_t gf_encoders_text_length(const gf_encoders *s); /* gf_net_text_length of the text encoder; 0: there is none */

@@ -246,11 +246,13 @@ uint64_t gf_loss_stage_key(gf_loss_stage *l) {
 
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
     const gf_encoders *e = l->spec.encoders;
-    const int there = l->on_device;
+    const int there = l->on_device, two = e->count == 2;
+    const int64_t numbers = e->batch * e->dim; /* of a side: the views of one encoder, or image and text */
+    const float *const side[2] = {e->at[0].out, two ? e->at[1].out : e->at[0].out + numbers};
+    float *const grad[2] = {e->at[0].grad, two ? e->at[1].grad : e->at[0].grad + numbers};
     for (int i = 0; i < 2 && !there; i++) {
-        const float *side = gf_encoders_side(e, i);
-        for (int64_t k = 0; k < e->batch * e->dim; k++)
-            FAIL_IF(err, !isfinite(side[k]), GLOFND_E_NUMERIC,
+        for (int64_t k = 0; k < numbers; k++)
+            FAIL_IF(err, !isfinite(side[i][k]), GLOFND_E_NUMERIC,
                     "step %lld: the embedding of sample %lld is not finite; a smaller lr may help", (long long)l->step,
                     (long long)l->batch->id[k / e->dim]);
     }
@@ -258,18 +260,15 @@ glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
     glofnd_stats *stats = there ? NULL : &l->stats;
     if (l->spec.comm) { /* own embeddings go to their places among those of all ranks */
         for (int i = 0; i < 2; i++)
-            gf_net_backend(l->net)->cast(gf_net_engine(l->net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim,
-                                         gf_encoders_side(e, i), l->ranks.rows * e->dim);
+            gf_net_backend(l->net)->cast(gf_net_engine(l->net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim, side[i],
+                                         l->ranks.rows * e->dim);
         q.a = l->all[0], q.b = l->all[1];
-        return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->slots, l->links, gf_encoders_side_grad(e, 0),
-                                  gf_encoders_side_grad(e, 1), stats);
+        return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->slots, l->links, grad[0], grad[1], stats);
     }
-    q.a = gf_encoders_side(e, 0);
-    q.b = gf_encoders_side(e, 1);
+    q.a = side[0], q.b = side[1];
     if (has_components(l) && q.group)
         TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, NULL, there ? l->group : l->groups)));
-    const glofnd_status status =
-        glofnd_step(l->ctx, l->store, &q, gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1), stats);
+    const glofnd_status status = glofnd_step(l->ctx, l->store, &q, grad[0], grad[1], stats);
     FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
     return GLOFND_OK;
 }

@@ -385,7 +385,7 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     const int64_t image = v->h * v->w * v->c;
     FAIL_IF(err, v->type == GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for texts takes tokens, not images");
     TRY(gf_net_check_range(err, n, first, count, "images"));
-    char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes[v->type] * (size_t)(image * first);
+    char *dst = n->arena + n->graph.block[v->data].offset + gf_type_bytes[v->type] * (size_t)(image * first);
     if (n->backend->put) {
         /* Copied unchanged, then cast and padded on the device. */
         const int64_t pixels = (int64_t)n->spec.size * n->spec.size;

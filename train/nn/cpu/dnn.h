@@ -104,8 +104,6 @@ void gf_dnn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, 
 
 static inline dnnl_data_type_t gf_dnn_type(gf_type t) { return t == GF_TYPE_BF16 ? dnnl_bf16 : dnnl_f32; }
 static inline size_t gf_dnn_round(size_t bytes) { return (bytes + GF_NN_ALIGN - 1) / GF_NN_ALIGN * GF_NN_ALIGN; }
-/* oneDNN takes what it only reads through pointers without const. */
-static inline void *gf_dnn_mutable(const void *p) { return (void *)(uintptr_t)p; }
 
 /* ----- work on rows over threads: dnn_norm.c ----- */
 

@@ -59,7 +59,7 @@ static gf_wino_image tile_image(const gf_wino *w, const gf_nn_shape *s, const vo
     const int64_t each = w->down * w->across, at = tile % each;
     const size_t bytes = (size_t)(s->h * s->w * channels) * gf_type_bytes[s->type];
     *y = at / w->across * SIDE, *x = at % w->across * SIDE;
-    return (gf_wino_image){s->type, (char *)gf_dnn_mutable(data) + (size_t)(tile / each) * bytes, s->h, s->w, channels};
+    return (gf_wino_image){s->type, (char *)(uintptr_t)data + (size_t)(tile / each) * bytes, s->h, s->w, channels};
 }
 
 /* ----- the product ------------------------------------------------------------------------------------------------- */
@@ -155,12 +155,12 @@ static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights wei
 }
 
 void gf_wino_forward(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
-    const gf_wino_weights g = {gf_dnn_mutable(a->weight), s->in, s->out, 9, 9 * s->in, 0};
+    const gf_wino_weights g = {(float *)(uintptr_t)a->weight, s->in, s->out, 9, 9 * s->in, 0};
     run_pass(w, s, g, a->x, a->y, a->scratch);
 }
 
 void gf_wino_back_data(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
-    const gf_wino_weights g = {gf_dnn_mutable(a->weight), s->out, s->in, 9 * s->in, 9, 1};
+    const gf_wino_weights g = {(float *)(uintptr_t)a->weight, s->out, s->in, 9 * s->in, 9, 1};
     run_pass(w, s, g, a->dy, a->dx, a->scratch);
 }
 
@@ -286,27 +286,26 @@ glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes
 
 glofnd_status gf_dnn_conv_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     if (op->short_conv) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &op->pack, (void *[]){gf_dnn_mutable(a->weight), a->packed}, (char *)a->scratch + op->spare);
+    return gf_dnn_run(err, op->dnn, &op->pack, (const void *[]){a->weight, a->packed}, (char *)a->scratch + op->spare);
 }
 
 glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const double start = gf_dnn_start();
     if (op->short_conv) gf_wino_forward(&op->wino, &op->shape, a);
-    else
-        TRY(gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), a->packed, a->y},
-                       (char *)a->scratch + op->spare));
+    else TRY(gf_dnn_run(err, op->dnn, &op->forward, (const void *[]){a->x, a->packed, a->y}, (char *)a->scratch + op->spare));
     gf_dnn_charge(GF_TIME_FORWARD, start);
     return GLOFND_OK;
 }
 
 glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    void *x = gf_dnn_mutable(a->x), *dy = gf_dnn_mutable(a->dy), *scratch = (char *)a->scratch + op->spare;
+    const void *x = a->x, *dy = a->dy;
+    void *scratch = (char *)a->scratch + op->spare;
     double start = gf_dnn_start();
     if (op->short_conv) gf_wino_back_weights(&op->wino, &op->shape, a);
     else {
         void *grad = op->unpack.primitive ? a->scratch : a->weight_grad;
-        TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){x, dy, grad}, scratch));
-        if (op->unpack.primitive) TRY(gf_dnn_run(err, op->dnn, &op->unpack, (void *[]){grad, a->weight_grad}, scratch));
+        TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (const void *[]){x, dy, grad}, scratch));
+        if (op->unpack.primitive) TRY(gf_dnn_run(err, op->dnn, &op->unpack, (const void *[]){grad, a->weight_grad}, scratch));
     }
     gf_dnn_charge(GF_TIME_BACK_WEIGHTS, start);
     if (!op->shape.input_grad) return GLOFND_OK;
@@ -314,9 +313,8 @@ glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args
     if (op->short_conv) gf_wino_back_data(&op->wino, &op->shape, a);
     else {
         void *weights = op->pack_back.primitive ? a->scratch : a->packed;
-        if (op->pack_back.primitive)
-            TRY(gf_dnn_run(err, op->dnn, &op->pack_back, (void *[]){gf_dnn_mutable(a->weight), weights}, scratch));
-        TRY(gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){dy, weights, a->dx}, scratch));
+        if (op->pack_back.primitive) TRY(gf_dnn_run(err, op->dnn, &op->pack_back, (const void *[]){a->weight, weights}, scratch));
+        TRY(gf_dnn_run(err, op->dnn, &op->back_data, (const void *[]){dy, weights, a->dx}, scratch));
     }
     gf_dnn_charge(GF_TIME_BACK_DATA, start);
     return GLOFND_OK;
@@ -356,9 +354,9 @@ glofnd_status gf_dnn_pool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes
 }
 
 glofnd_status gf_dnn_pool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    return gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), a->y, a->saved}, a->scratch);
+    return gf_dnn_run(err, op->dnn, &op->forward, (const void *[]){a->x, a->y, a->saved}, a->scratch);
 }
 
 glofnd_status gf_dnn_pool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    return gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){gf_dnn_mutable(a->dy), a->dx, a->saved}, a->scratch);
+    return gf_dnn_run(err, op->dnn, &op->back_data, (const void *[]){a->dy, a->dx, a->saved}, a->scratch);
 }

@@ -17,12 +17,13 @@ typedef struct sweep {
     const gf_nn_norm *n;
     void (*apply)(const gf_nn_norm *n, int64_t r0, int64_t r1); /* one of the two */
     void (*sums)(double *partial, const gf_nn_norm *n, int64_t r0, int64_t r1);
+    int64_t step; /* rows per task */
 } sweep;
 
 static void sweep_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
-    const int64_t step = gf_block_rows(w->n->rows, w->n->c), r0 = task * step, r1 = GF_MIN(r0 + step, w->n->rows);
+    const int64_t r0 = task * w->step, r1 = GF_MIN(r0 + w->step, w->n->rows);
     if (w->apply) w->apply(w->n, r0, r1);
     else w->sums((double *)w->n->scratch + task * 2 * w->n->c, w->n, r0, r1);
 }
@@ -31,7 +32,7 @@ static void add_strip(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
     const gf_nn_norm *n = w->n;
-    const int64_t from = task * STRIP, to = GF_MIN(from + STRIP, 2 * n->c), count = gf_blocks(n->rows, n->c);
+    const int64_t from = task * STRIP, to = GF_MIN(from + STRIP, 2 * n->c), count = GF_PARTS(n->rows, w->step);
     for (int64_t i = from; i < to; i++) n->sums[i] = 0;
     for (int64_t b = 0; b < count; b++) {
         const double *partial = (const double *)n->scratch + b * 2 * n->c;
@@ -42,7 +43,8 @@ static void add_strip(void *arg, int64_t task, int thread) {
 /* One of `sums`, added up over all blocks into n->sums, and `apply`. */
 static void sweep_rows(const gf_nn_engine *s, sweep w) {
     const double start = gf_dnn_start();
-    gf_parallel(s->threads, gf_blocks(w.n->rows, w.n->c), sweep_block, &w);
+    w.step = gf_block_rows(w.n->rows, w.n->c);
+    gf_parallel(s->threads, GF_PARTS(w.n->rows, w.step), sweep_block, &w);
     if (w.sums) gf_parallel(s->threads, GF_PARTS(2 * w.n->c, STRIP), add_strip, &w);
     gf_dnn_charge(GF_TIME_NORM, start);
 }

@@ -449,13 +449,13 @@ glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md 
     return GLOFND_OK;
 }
 
-glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, void *const *data, void *scratch) {
+glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, const void *const *data, void *scratch) {
     dnnl_exec_arg_t arg[GF_PRIM_SLOTS + 1];
     dnnl_status_t status = dnnl_success;
     const int before = set_threads(d->threads);
     for (int i = 0; i <= p->slots && status == dnnl_success; i++) {
         arg[i] = p->arg[i < p->slots ? i : GF_PRIM_SLOTS];
-        status = lib.memory_set_data_handle(arg[i].memory, i < p->slots ? data[i] : scratch);
+        status = lib.memory_set_data_handle(arg[i].memory, i < p->slots ? (void *)(uintptr_t)data[i] : scratch);
     }
     if (status == dnnl_success) status = lib.primitive_execute(p->primitive, d->stream, p->slots + 1, arg);
     if (status == dnnl_success) status = lib.stream_wait(d->stream);

@@ -58,5 +58,5 @@ glofnd_status gf_dnn_reorder(gf_error *err, gf_dnn *d, gf_md from, gf_md to, gf_
 /* Adds the next slot: argument `name` (DNNL_ARG_...) of format md. */
 glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md md);
 
-/* Runs p on `data`, one pointer per slot; scratch: p->scratch bytes. */
-glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, void *const *data, void *scratch);
+/* Runs p on `data`, one pointer per slot, of which the primitive writes its results; scratch: p->scratch bytes. */
+glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, const void *const *data, void *scratch);

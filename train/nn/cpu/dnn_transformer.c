@@ -90,7 +90,8 @@ static glofnd_status find_products(gf_error *err, gf_nn_op *op, int64_t rows, gf
  * and their scratch: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
 typedef struct linear_call {
     gf_dnn_products *p;
-    void *weight, *scratch;
+    const void *weight;
+    void *scratch;
 } linear_call;
 
 static glofnd_status begin_call(gf_error *err, gf_nn_op *op, const gf_nn_args *a, linear_call *out) {
@@ -100,7 +101,7 @@ static glofnd_status begin_call(gf_error *err, gf_nn_op *op, const gf_nn_args *a
     if (s->packed) at += gf_nn_text_length_number(a->texts->rows / s->n, s->h * s->w);
     if (!*at) TRY(find_products(err, op, gf_nn_rows(s, a), at));
     const size_t needed = (*at)->scratch;
-    *out = (linear_call){*at, s->type == GF_TYPE_BF16 ? a->packed : gf_dnn_mutable(a->weight), a->scratch};
+    *out = (linear_call){*at, s->type == GF_TYPE_BF16 ? (const void *)a->packed : a->weight, a->scratch};
     if (needed <= op->spare) return GLOFND_OK;
     if (needed > e->spare_bytes) {
         free(e->spare);
@@ -146,8 +147,7 @@ glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_arg
     linear_call c;
     TRY(begin_call(err, op, a, &c));
     if (s->second) gf_dnn_copy(op->engine, a->y, a->x2, z_bytes(s, rows));
-    TRY(gf_dnn_run(err, op->dnn, &c.p->forward, (void *[]){gf_dnn_mutable(a->x), c.weight, z, gf_dnn_mutable(a->bias)},
-                   c.scratch));
+    TRY(gf_dnn_run(err, op->dnn, &c.p->forward, (const void *[]){a->x, c.weight, z, a->bias}, c.scratch));
     if (acts) gf_dnn_act(op->engine, s->act, s->type, a->y, z, rows * s->out);
     return GLOFND_OK;
 }
@@ -158,17 +158,17 @@ glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
     linear_call c;
     TRY(begin_call(err, op, a, &c));
     char *after = (char *)a->scratch + op->spare;
-    void *x = gf_dnn_mutable(a->x), *g = gf_dnn_mutable(a->dy);
+    const void *x = a->x, *g = a->dy;
     if (s->act != GF_ACT_NONE) {
+        gf_dnn_act_back(op->engine, s->act, s->type, after, a->dy, a->saved, rows * s->out);
         g = after;
         after += gf_dnn_round(z_bytes(s, rows));
-        gf_dnn_act_back(op->engine, s->act, s->type, g, a->dy, a->saved, rows * s->out);
     }
     if (s->bias) gf_dnn_sum_rows(op->engine, a->bias_grad, s->type, g, rows, s->out, (float *)(void *)after);
-    TRY(gf_dnn_run(err, op->dnn, &c.p->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
-                   c.scratch));
+    TRY(gf_dnn_run(err, op->dnn, &c.p->back_weights,
+                   (const void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad}, c.scratch));
     if (!s->input_grad) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &c.p->back_data, (void *[]){g, c.weight, a->dx}, c.scratch);
+    return gf_dnn_run(err, op->dnn, &c.p->back_data, (const void *[]){g, c.weight, a->dx}, c.scratch);
 }
 
 /* ----- attention ----------------------------------------------------------------------------------------------------- */
