@@ -85,9 +85,9 @@ typedef struct gf_snapshot {
     int64_t epochs;
     /* map: features of the backbone */
     int64_t n;
-    int32_t *label;     /* [n] */
-    int64_t *id;        /* [n] positions in the data */
-    double *tsne; /* [n][2] */
+    int32_t *label;    /* [n] */
+    int64_t *id;       /* [n] positions in the data */
+    double *tsne;      /* [n][2] */
     double neighbours; /* share of samples whose nearest neighbour has the same label; NaN without labels */
     /* gallery and thresholds */
     gf_view_set set;         /* embeddings of the samples of the map; unused in image-text runs */
