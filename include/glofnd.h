@@ -345,6 +345,11 @@ typedef struct glofnd_batch {
      * positives. `group` in contrast names pairs that are flagged. Not with compat OFFICIAL, similarity BANK, fnc_rule TOPK and
      * THRESHOLD: E_UNSUPPORTED. */
     const int32_t *positives; /* [n] or NULL */
+    /* Detectors FIXED and FIXED_MUTUAL: a guide that stands still says which pairs are flagged. Of every sample of the batch its
+     * embedding in the guide, which need not be as long as dim, and its threshold, e.g. those of glofnd_discover(). Rows are divided
+     * by their length. A threshold of NaN flags nothing. Candidates have no guide, and are never flagged. */
+    const float *guide, *guide_threshold; /* [n][guide_dim], [n] */
+    int64_t guide_dim;
 } glofnd_batch;
 
 typedef struct glofnd_stats {

@@ -271,7 +271,7 @@ static void count_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
         const float *s = t->s + (size_t)r * t->ld, mid = p->row.mid[t->r0 + r];
         int32_t above = 0;
         for (int c = 0; c < t->cols; c++) above += s[c] > mid;
-        p->row_out.above[t->r0 + r] = (t->c0 ? p->row_out.above[t->r0 + r] : 0) + above;
+        p->row_out.above[t->r0 + r] += above;
     }
 }
 

@@ -84,7 +84,7 @@ typedef struct gf_sum_out { /* what they write */
        flagged_s and moment are of the slopes of these terms, and of the slopes times S. */
     float *peak; /* GF_SHIFT: running maximum of inv_tau S over the summed; else 0 */
     int32_t *kept;
-    int32_t *above;     /* GF_GROUP, count: pairs with S > mid, whatever their group */
+    int32_t *above;     /* GF_GROUP, count: pairs with S > mid, whatever their group, added to what is there */
     float *window;      /* [rows][window_cap] */
     int32_t *window_n;  /* may exceed window_cap: then the list is incomplete */
     int32_t *window_le; /* entries <= mid, counted also beyond the cap */

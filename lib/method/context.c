@@ -67,7 +67,8 @@ gf_shape gf_shape_of_batch(const glofnd_ctx *c, const gf_step_batch *q) {
     s.support = GF_MAX(1, o->fnc_support);
     s.mutual = o->detector == GLOFND_DETECT_MUTUAL;
     s.bank = o->similarity == GLOFND_SIMILARITY_BANK && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
-    s.marks = s.bank || s.mutual;
+    s.guide_dim = gf_flags_by_guide(o) ? q->guide_dim : 0;
+    s.marks = s.bank || s.mutual || gf_flags_by_guide(o);
     s.components = o->detector == GLOFND_DETECT_COMPONENTS;
     s.neighbours = s.bank ? o->neighbours : 0;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
@@ -180,6 +181,9 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, i, ld);
     ws->near.key = 0;
     lay_near(&at, &ws->near, s);
+    const int64_t guided = s->guide_dim > 0 ? s->all : 0;
+    lay_embed(&at, &ws->guide, guided, s->guide_dim, gf_cpu_embed_ld(s->guide_dim), 1);
+    TAKE(&at, ws->guide_theta, guided);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
     TAKE(&at, ws->theta_sum, s->mutual ? s->all : 0);

@@ -80,6 +80,8 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
             "detector components makes groups of a batch of embeddings: call glofnd_step, or pass groups with detector groups");
     FAIL_IF(err, gf_flags_by_positive(&c->o), GLOFND_E_UNSUPPORTED,
             "detector positive needs the similarity of every row to its positive, which sims does not have: call glofnd_step");
+    FAIL_IF(err, gf_flags_by_guide(&c->o), GLOFND_E_UNSUPPORTED,
+            "detector fixed needs the embeddings of a guide, which sims does not have: call glofnd_step");
     FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!sims->row_group || !sims->col_group),
             GLOFND_E_ARGUMENT, "this detector needs sims.row_group and sims.col_group");
     FAIL_IF(

@@ -17,7 +17,8 @@ static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", 
 static const char *const detectors[] = {"none",       "glofnd",   "single",
                                         "fnc",        "oracle",   "groups",
                                         "components", "positive", "positive-relative",
-                                        "mutual",     NULL};
+                                        "mutual",     "fixed",    "fixed-mutual",
+                                        NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", "shrinkage", "auto", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
@@ -138,9 +139,10 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
          "compat: the authors' code has no loss sigmoid, no fastclip or isogclr for two views, no fnc_rule topk or threshold, "
          "and "
          "no lambda_warmup with lambda_init quantile; set compat to paper"},
-        {bank && (scored || gf_flags_by_positive(o)), "similarity: bank works with detector glofnd, mutual, single, and fnc with "
-                                                      "fnc_rule quantile; set similarity to embedding, or "
-                                                      "another detector"},
+        {bank && (scored || gf_flags_by_positive(o) || gf_flags_by_guide(o)),
+         "similarity: bank works with detector glofnd, mutual, single, and fnc with "
+         "fnc_rule quantile; set similarity to embedding, or "
+         "another detector"},
         {fnc && !scored && o->fnc_support > 0, "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to "
                                                "topk or threshold, or fnc_support to 0"},
         {o->directions == GLOFND_DIRECTIONS_FORWARD && (views || official || bank || o->detector == GLOFND_DETECT_MUTUAL),

@@ -167,6 +167,9 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glof
                            .label = q.label,
                            .group = q.group,
                            .positives = q.positives,
+                           .guide = q.guide,
+                           .guide_threshold = q.guide_threshold,
+                           .guide_dim = q.guide_dim,
                            .support_a = extra.support_a,
                            .support_b = extra.support_b,
                            .bank_a = extra.bank_a,
@@ -227,7 +230,6 @@ static glofnd_status check_candidates(gf_error *err, const glofnd_options *o, co
     const char *with = o->compat == GLOFND_COMPAT_OFFICIAL       ? "compat official"
                        : o->similarity == GLOFND_SIMILARITY_BANK ? "similarity bank"
                        : fnc_scores                              ? "fnc_rule topk and threshold"
-                       : o->detector == GLOFND_DETECT_MUTUAL     ? "detector mutual: they have no threshold of their own"
                                                                  : NULL;
     FAIL_IF(err, with, GLOFND_E_UNSUPPORTED, "candidates (batch.negatives_a, negatives_b) do not go with %s", with);
     return GLOFND_OK;
@@ -242,6 +244,17 @@ static glofnd_status check_positives(gf_error *err, const glofnd_options *o) {
                                                                  : NULL;
     FAIL_IF(err, with, GLOFND_E_UNSUPPORTED, "several positives (batch.positives) do not go with %s", with);
     return GLOFND_OK;
+}
+
+/* FIXED: the guide. */
+static glofnd_status check_guide(gf_error *err, const gf_step_batch *q) {
+    FAIL_IF(err, !q->guide || !q->guide_threshold, GLOFND_E_ARGUMENT,
+            "batch.%s is NULL; the detector fixed needs embeddings and thresholds of a guide",
+            q->guide ? "guide_threshold" : "guide");
+    FAIL_IF(err, q->guide_dim < 1 || q->guide_dim > DIM_MAX, GLOFND_E_ARGUMENT, "batch.guide_dim is %lld; it must be in 1..%lld",
+            (long long)q->guide_dim, (long long)DIM_MAX);
+    TRY(gf_rows_check(err, "batch.guide", q->guide, GLOFND_F32, q->guide_dim, q->guide_dim));
+    return gf_rows_check(err, "batch.guide_threshold", q->guide_threshold, GLOFND_F32, 1, 1);
 }
 
 /* The contents that glofnd_ctx_state() gives the steps of a context. */
@@ -286,6 +299,9 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     FAIL_IF(err, ctx->device && (q->candidates[0].id || q->candidates[1].id), GLOFND_E_UNSUPPORTED,
             "ids of candidates (batch.negatives_a_id, negatives_b_id) do not go with device cuda yet");
     FAIL_IF(err, ctx->device && o->repeats, GLOFND_E_UNSUPPORTED, "repeats does not go with device cuda yet");
+    FAIL_IF(err, ctx->device && gf_flags_by_guide(o), GLOFND_E_UNSUPPORTED, "detector fixed does not go with device cuda yet");
+    FAIL_IF(err, ctx->device && o->detector == GLOFND_DETECT_MUTUAL && q->candidates[0].n + q->candidates[1].n > 0,
+            GLOFND_E_UNSUPPORTED, "candidates with detector mutual do not go with device cuda yet");
     if (q->positives) TRY(check_positives(err, o));
     FAIL_IF(err, ctx->device && q->positives, GLOFND_E_UNSUPPORTED,
             "several positives (batch.positives) do not go with device cuda yet");
@@ -294,6 +310,7 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
             "batch.label is NULL; the detector oracle needs labels");
     FAIL_IF(err, (o->detector == GLOFND_DETECT_GROUPS || o->detector == GLOFND_DETECT_COMPONENTS) && !q->group, GLOFND_E_ARGUMENT,
             "batch.group is NULL; the detector %s needs it", o->detector == GLOFND_DETECT_GROUPS ? "groups" : "components");
+    if (gf_flags_by_guide(o)) TRY(check_guide(err, q));
     FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; precision and recall need labels");
     FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
@@ -348,7 +365,7 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
-    FAIL_IF(err, plan.mutual && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, plan.mutual && !plan.fixed && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "detector mutual: several ranks exchange thresholds: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, !ctx->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !ctx->reduce,
             GLOFND_E_ARGUMENT,
@@ -386,25 +403,26 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
         p.official && !p.one_rank && p.sides == 2 && (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
     /* who flags, and since when */
     p.learned = on && gf_learns_thresholds(o);
-    p.mutual = on && o->detector == GLOFND_DETECT_MUTUAL;
+    p.fixed = gf_flags_by_guide(o);
+    p.mutual = (on && o->detector == GLOFND_DETECT_MUTUAL) || o->detector == GLOFND_DETECT_FIXED_MUTUAL;
     p.positive = gf_flags_by_positive(o);
     p.thresholds = p.learned || p.positive || (on && o->detector == GLOFND_DETECT_FNC);
     p.topk = on && o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     p.groups = o->detector == GLOFND_DETECT_ORACLE || q->group != NULL;
     p.updating = q->epoch >= o->update_epoch;
-    p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
+    p.masking = (p.thresholds || p.fixed || p.groups) && q->epoch >= o->mask_epoch;
     p.rescues = p.masking && !p.official && !sigmoid; /* a sigmoid row has no denominator that could be empty */
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK && (gf_learns_thresholds(o) || o->detector == GLOFND_DETECT_FNC);
     p.copies = p.bank ? p.per_sample : 1;
-    p.marked = (p.bank && p.thresholds) || p.mutual;
+    p.marked = (p.bank && p.thresholds) || p.mutual || p.fixed;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.o.learner = gf_learner_rule(o);
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
     p.pooled = p.learned && p.learner.shrinks;
     /* what the passes have to do for it */
-    if (p.thresholds || p.groups) p.flags |= GF_COUNT;
+    if (p.thresholds || p.fixed || p.groups) p.flags |= GF_COUNT;
     if (p.masking) p.flags |= GF_MASK;
     if (p.marked) p.flags |= GF_MARKS; /* groups are among the marks */
     else if (p.groups) p.flags |= GF_GROUP;
@@ -478,6 +496,22 @@ static glofnd_status embed_candidates(gf_step *step, int i) {
             (long long)r);
     step->ops->pack(e, step->ctx->threads);
     memset(step->ws->side[i].extra_none, -1, sizeof(int32_t) * (size_t)x->n);
+    return GLOFND_OK;
+}
+
+/* FIXED: the guide's unit rows and thresholds, of every row those of its sample. */
+static glofnd_status embed_guide(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    const gf_source h = {q->guide, q->guide_dim, GLOFND_F32};
+    const int per_sample = step->plan.per_sample;
+    for (int v = 0; v < per_sample; v++) {
+        const int64_t r = step->ops->embed(&step->ws->guide, &h, q->cols, v, per_sample, 1, NULL, step->ctx->threads);
+        FAIL_IF(&step->ctx->err, r >= 0, GLOFND_E_NUMERIC, "batch.guide: row %lld holds numbers that are not finite",
+                (long long)r);
+    }
+    step->ops->pack(&step->ws->guide, step->ctx->threads);
+    for (int64_t r = 0; r < step->plan.all; r++)
+        step->ws->guide_theta[r] = gf_guide_threshold(q->guide_threshold[r / per_sample]);
     return GLOFND_OK;
 }
 
@@ -598,7 +632,8 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     const int several = q->positives != NULL, keyed = ctx->o.repeats || q->candidates[0].id || q->candidates[1].id || several;
     if (!ws || ws->configuration != ctx->configuration || ws->shape.rows != q->rows || ws->shape.cols != q->cols ||
         ws->shape.dim != q->dim || ws->shape.candidates[0] != q->candidates[0].n ||
-        ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed || ws->shape.several != several) {
+        ws->shape.candidates[1] != q->candidates[1].n || ws->shape.keyed != keyed || ws->shape.several != several ||
+        (ws->shape.guide_dim > 0 && ws->shape.guide_dim != q->guide_dim)) {
         const gf_shape shape = gf_shape_of_batch(ctx, q);
         TRY(gf_workspace_lay_out(ctx, &shape, 0));
         ctx->ws->configuration = ctx->configuration;
@@ -616,6 +651,7 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
     for (int64_t j = 0; j < q->rows; j++) step->ws->copy[j] = (int32_t)j, step->ws->next_copy[j] = -1;
     if (p->o.repeats) TRY(make_copies(step));
     if (p->topk && q->support_a) TRY(embed_support(step));
+    if (p->fixed) TRY(embed_guide(step));
     /* Labels and groups per row; -1 where there is none. */
     const int32_t *group = p->o.detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
     for (int i = 0; i < p->sides; i++) {
@@ -713,10 +749,10 @@ static gf_embed own_rows(const gf_step *step, const gf_embed *e) {
 
 /* Which pairs a pass looks at: rows of a side, and the columns of the other side, which two views share. JUDGED: OWN by the
  * similarities that thresholds are compared with; they only decide, and no tile of them is kept. EXTRA: no sample of the batch is
- * among the columns. */
+ * among the columns; flags by marks are then those of the row's threshold alone. */
 enum pairs {
     OWN,    /* own rows, all columns */
-    JUDGED, /* the same, of averages where these decide */
+    JUDGED, /* the same, of averages or the guide where these decide */
     EXTRA,  /* own rows, their candidates */
     ALL     /* all rows, all columns */
 };
@@ -725,15 +761,18 @@ static gf_pass pairs_of(const gf_step *step, int i, enum pairs which) {
     const gf_plan *p = &step->plan;
     const gf_side *side = &step->ws->side[i], *other = &step->ws->side[p->sides - 1 - i];
     const int64_t first = which == ALL ? 0 : step->batch->row0 * p->per_sample;
+    const gf_embed *q = p->fixed ? &step->ws->guide : side->judged, *k = p->fixed ? &step->ws->guide : other->judged;
     gf_pass pairs = {
-        .q = which == ALL ? side->z : own_rows(step, which == JUDGED ? side->judged : &side->z),
-        .k = which == JUDGED  ? *other->judged
+        .q = which == ALL ? side->z : own_rows(step, which == JUDGED ? q : &side->z),
+        .k = which == JUDGED  ? *k
              : which == EXTRA ? other->extra
                               : other->z,
         .q0 = first,
         .shift = which == EXTRA ? -1 : p->per_sample - 1,
         .symmetric = which == ALL && p->sides == 1,
-        .flags = which == JUDGED ? 0 : p->flags,
+        .flags = which == JUDGED  ? 0
+                 : which == EXTRA ? p->flags & ~(unsigned)GF_MARKS
+                                  : p->flags,
         .omega = (float)p->o.omega,
         .tile = step->ws->shape.tile,
         .tiles = step->ws->tiles,
@@ -958,23 +997,31 @@ static glofnd_status gather_thresholds(gf_step *step) {
     return GLOFND_OK;
 }
 
-/* Similarities of averages decide, or thresholds of both ends: similarities are counted in a pass of their own, lambda is updated,
- * and the flagged pairs become bits, [own rows x all columns / 8] bytes, that the sums and the gradient read. */
+/* Similarities of averages or of a guide decide, or thresholds of both ends: similarities are counted in a pass of their own, lambda
+ * is updated, and the flagged pairs become bits, [own rows x all columns / 8] bytes, that the sums and the gradient read. */
 static glofnd_status mark_pairs(gf_step *step) {
     int again;
     if (step->plan.learned && step->plan.updating) {
         for (int i = 0; i < step->plan.sides; i++) {
-            const gf_sum_pass pass = own_sums(step, i, JUDGED);
+            gf_sum_pass pass = own_sums(step, i, JUDGED);
+            memset(pass.row_out.above, 0, sizeof *pass.row_out.above * (size_t)step->plan.own);
+            step->ops->count(&pass);
+            if (step->plan.candidates[step->plan.sides - 1 - i] == 0) continue;
+            pass = own_sums(step, i, EXTRA);
             step->ops->count(&pass);
         }
         TRY(step->plan.pooled ? move_pooled(step) : update_lambda(step, &again));
     }
-    if (step->plan.mutual) TRY(gather_thresholds(step));
+    if (step->plan.mutual && !step->plan.fixed) TRY(gather_thresholds(step));
+    const int64_t first = step->batch->row0 * step->plan.per_sample;
     for (int i = 0; i < step->plan.sides; i++) {
         const gf_side *side = &step->ws->side[i], *other = &step->ws->side[step->plan.sides - 1 - i];
         const gf_pass pairs = pairs_of(step, i, JUDGED);
-        const gf_marking m = {.row_theta = side->limits.lo,
-                              .col_theta = step->plan.mutual ? other->theta : NULL,
+        const float *guide = step->ws->guide_theta;
+        const gf_marking m = {.row_theta = step->plan.fixed ? guide + first : side->limits.lo,
+                              .col_theta = !step->plan.mutual ? NULL
+                                           : step->plan.fixed ? guide
+                                                              : other->theta,
                               .mutual = step->plan.mutual,
                               .row_group = side->limits.group,
                               .col_group = other->weights.group,
@@ -1287,8 +1334,9 @@ static void read_links(gf_step *step, const gf_link *links) {
     for (int i = 0; i < p->sides; i++) {
         const gf_grad_in *row = &step->ws->side[i].weights, *col = &step->ws->side[step->plan.sides - 1 - i].weights;
         const gf_pass pairs = pairs_of(step, i, JUDGED);
-        const gf_marking m = {.row_theta = row->theta + first,
-                              .col_theta = col->theta,
+        const float *guide = step->ws->guide_theta;
+        const gf_marking m = {.row_theta = (step->plan.fixed ? guide : row->theta) + first,
+                              .col_theta = step->plan.fixed ? guide : col->theta,
                               .mutual = step->plan.mutual,
                               .row_group = row->group + first,
                               .col_group = col->group,

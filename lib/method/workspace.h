@@ -68,7 +68,9 @@ typedef struct gf_workspace {
     int borrowed; /* the block is the caller's: it is neither replaced nor freed */
     gf_side side[2];
     gf_near near;
-    gf_link *links; /* [cols][2] for glofnd_step */
+    gf_embed guide;     /* FIXED: for every row that of its sample */
+    float *guide_theta; /* [all] */
+    gf_link *links;     /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
     double *theta_sum; /* [all] thresholds to be summed over ranks */
     /* Keys: rows and candidates of one key >= 0 are of one anchor, or positives of each other. A key is the position of the first of

@@ -46,7 +46,8 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("tau", c_double), ("gamma", c_double), ("extra", c_void_p), ("negatives_a", c_void_p), ("negatives_b", c_void_p),
         ("negatives_a_n", c_int64), ("negatives_b_n", c_int64), ("negatives_a_stride", c_int64), ("negatives_b_stride", c_int64),
         ("negatives_a_id", c_void_p), ("negatives_b_id", c_void_p), ("grad_negatives_a", c_void_p), ("grad_negatives_b", c_void_p),
-        ("bias", c_double), ("positives", c_void_p),
+        ("bias", c_double), ("positives", c_void_p), ("guide", c_void_p), ("guide_threshold", c_void_p),
+        ("guide_dim", c_int64),
     ],
     "glofnd_batch_extra": [
         ("size", c_size_t), ("support_a", c_void_p), ("support_b", c_void_p), ("bank_a", c_void_p), ("bank_b", c_void_p),

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 Loss = Literal["sogclr", "simclr", "fastclip", "isogclr", "sigmoid", "clip"]
 Pairing = Literal["views", "image-text"]
-Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative", "mutual"]
+Detector = Literal["none", "glofnd", "single", "fnc", "oracle", "groups", "components", "positive", "positive-relative", "mutual", "fixed", "fixed-mutual"]
 Action = Literal["drop", "attract", "weight"]
 LambdaInit = Literal["one", "quantile", "auto"]
 

@@ -29,7 +29,7 @@ from ._watch import Watch
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER, GRAD_A, GRAD_B = 1, 2, 4, 8  # bits of the operator's `flags`; the last two: gradients of candidates are wanted
-INPUTS = ("a", "b", "index", "labels", "groups", "positives")
+INPUTS = ("a", "b", "index", "labels", "groups", "positives", "guide", "guide_thresholds")
 CANDIDATES = ("negatives_a", "negatives_b", "negatives_a_id", "negatives_b_id")
 ROW_BYTES = 36
 REMEMBERED_STEPS = 8  # losses in checkpointed parts whose backward has not begun
@@ -230,7 +230,7 @@ def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: i
 
 
 def run_step_candidates(*arguments):  # type: ignore[no-untyped-def]
-    """The same with negatives beyond the batch, or several positives."""
+    """The same with negatives beyond the batch, several positives, or a guide."""
     a = arguments[0]
     if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not _is_compiling() and _dispatch_stack() == 0:
         return _step_candidates(*arguments)
@@ -263,13 +263,16 @@ assert _lib.STRUCTS["glofnd_batch"][18][0] == "extra" and _lib.Batch.n.offset ==
 
 
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-               groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
+               groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], guide: Optional[torch.Tensor],
+               guide_thresholds: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
     """The batch struct of the core, filled. Fields that no step of this package uses stay 0."""
     n, dim = a.shape
     _LEADING.pack_into(core.batch, 8, n, dim, a.data_ptr(), b.data_ptr(), index.data_ptr(), 0 if labels is None else labels.data_ptr(),
                        0 if groups is None else groups.data_ptr(), a.stride(0), b.stride(0), 0, 0, DTYPES[a.dtype], grad_dtype, core.epoch,
                        want, tau, 0.0, 0)
     core.batch.positives = 0 if positives is None else positives.data_ptr()
+    if guide is not None and guide_thresholds is not None:
+        core.batch.guide, core.batch.guide_dim, core.batch.guide_threshold = guide.data_ptr(), guide.shape[1], guide_thresholds.data_ptr()
     return core.batch
 
 
@@ -299,6 +302,7 @@ def clear_candidates(batch: Any) -> None:
     for side in "ab":
         for name in (f"negatives_{side}", f"negatives_{side}_n", f"negatives_{side}_stride", f"negatives_{side}_id", f"grad_negatives_{side}"):
             setattr(batch, name, 0)
+    batch.guide = batch.guide_threshold = batch.guide_dim = 0
 
 
 def set_banks(batch: Any, banks: list[torch.Tensor]) -> Any:
@@ -354,7 +358,7 @@ def gather_batch(core: Core, own: dict[str, Optional[torch.Tensor]], world: int)
     a, b = own["a"], own["b"]
     assert a is not None and b is not None
     rows, dim = a.shape
-    named = {name: own[name] for name in INPUTS[2:] if own[name] is not None}
+    named = {name: own[name] for name in INPUTS[2:6] if own[name] is not None}
     parts = [x.reshape(rows, 1).view(torch.uint8) for x in named.values()]  # type: ignore[union-attr]
     parts += parts[:len(parts) % 2]  # every part begins at 16 bytes
     bytes_of = dim * a.element_size()
@@ -370,6 +374,8 @@ def gather_batch(core: Core, own: dict[str, Optional[torch.Tensor]], world: int)
         every[name] = table[:, 8 * i:8 * i + 8].view(torch.int64).reshape(-1).contiguous()
     for name, at in (("a", first), ("b", first + bytes_of + fill)):
         every[name] = table[:, at:at + bytes_of].view(a.dtype)
+    for name in INPUTS[6:]:  # a guide
+        every[name] = gather(core, own[name], world)
     return every
 
 
@@ -385,7 +391,7 @@ def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: in
     a = tensors["a"]
     assert a is not None
     kind = (a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None, tensors["groups"] is not None,
-            tensors["positives"] is not None, not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, core.code)
+            tensors["positives"] is not None, 0 if tensors["guide"] is None else tensors["guide"].shape[1], not want & _lib.WANT_NO_UPDATE, -1 if core.n is None else core.n, core.code)
     known = core.kind == kind
     if not known:
         core.kind, core.kind_tensor = kind, torch.tensor(kind, dtype=torch.int64, device=a.device)
@@ -397,7 +403,7 @@ def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: in
     if any(line != lines[0] for line in lines):
         core.kind = ()
         raise _lib.ArgumentError(
-            "ranks differ in (batch, dim, dtype, epoch, labels, groups, positives, training, num_samples, code of the options): " +
+            "ranks differ in (batch, dim, dtype, epoch, labels, groups, positives, guide, training, num_samples, code of the options): " +
             "; ".join(map(str, lines)) + ". Every rank needs a batch of the same size (DataLoader drop_last=True), the same "
             "set_epoch(), train() or eval(), and the same options; a loss on one rank alone needs process_group=False")
 
@@ -438,7 +444,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: tor
     if not core.sums_shared:
         share_sums(core)
     every = gather_batch(core, own, world)
-    every.update({name: classes_of(every[name]) for name in INPUTS[3:]})
+    every.update({name: classes_of(every[name]) for name in INPUTS[3:6]})
     index = every["index"]
     assert index is not None and own["a"] is not None
     rows = own["a"].shape[0]
@@ -518,8 +524,8 @@ def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) ->
 library = torch.library.Library("glofnd", "DEF")
 library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, "
                "int handle, int flags) -> (Tensor, Tensor, Tensor)")
-library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? positives, Tensor? tau, "
-               "Tensor? negatives_a, Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
+library.define("step_candidates(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? positives, Tensor? guide, "
+               "Tensor? guide_thresholds, Tensor? tau, Tensor? negatives_a, Tensor? negatives_b, Tensor? negatives_a_id, Tensor? negatives_b_id, Tensor(a!) clock, int handle, int flags) -> "
                "(Tensor, Tensor, Tensor, Tensor, Tensor)")
 
 
@@ -549,7 +555,8 @@ def empty_results(a: torch.Tensor, tau: Optional[torch.Tensor], nothing: Optiona
 
 
 def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-                groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int,
+                groups: Optional[torch.Tensor], positives: Optional[torch.Tensor], guide: tuple[Optional[torch.Tensor], ...],
+                tau: Optional[torch.Tensor], want: int,
                 candidates: Any = None, flags: int = 0) -> tuple[torch.Tensor, ...]:
     """One rank: all results stay on the device, and nothing waits for it."""
     loss, grads, grad_tau = empty_results(a, tau, core.nothing)
@@ -561,7 +568,7 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
         core.reserve(a.shape[0] + more, a.shape[0] + more, a.shape[1])
         if torch.cuda.is_current_stream_capturing():
             core.captured = True
-    fill_batch(core, a, b, index, labels, groups, positives, want, value, DTYPES[grads.dtype])
+    fill_batch(core, a, b, index, labels, groups, positives, *guide, want, value, DTYPES[grads.dtype])  # type: ignore[call-arg, arg-type]
     more_grads = [] if candidates is None else set_candidates(core.batch, candidates, flags, grads.dtype)
     core.last, core.totals = True, None
     if core.sums_shared:  # the process group is gone
@@ -600,7 +607,7 @@ def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Opt
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
           tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int, candidates: Any = None,
-          positives: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
+          positives: Optional[torch.Tensor] = None, guide: tuple[Optional[torch.Tensor], ...] = (None, None)) -> tuple[torch.Tensor, ...]:
     core = core_of(handle)
     with core.lock, _current(core.device) if core.is_cuda else _nothing:
         if flags & UPDATE and _task() != -1:
@@ -612,9 +619,9 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         if core.shares():
             wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups, positives))
-            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want, candidates, flags)
+            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide, *guide))), tau, want, candidates, flags)
         else:
-            results = step_of_one(core, a, b, index, *map(classes_of, (labels, groups, positives)), tau, want, candidates, flags)
+            results = step_of_one(core, a, b, index, *map(classes_of, (labels, groups, positives)), guide, tau, want, candidates, flags)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             remember(core, a, b, index, results, bool(flags & REMEMBER))
         if flags & UPDATE:
@@ -622,14 +629,14 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         return results
 
 
-def _step_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock,
-                     handle, flags):  # type: ignore[no-untyped-def]
+def _step_candidates(a, b, index, labels, groups, positives, guide, guide_thresholds, tau, negatives_a, negatives_b, negatives_a_id,
+                     negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
     rows = tuple(None if x is None else readable(x) for x in (negatives_a, negatives_b))
     ids = tuple(None if x is None else x.contiguous() for x in (negatives_a_id, negatives_b_id))
     core = core_of(handle)
     with core.lock:
         try:
-            return _step(a, b, index, labels, groups, tau, clock, handle, flags, rows + ids, positives)
+            return _step(a, b, index, labels, groups, tau, clock, handle, flags, rows + ids, positives, (guide, guide_thresholds))
         finally:
             clear_candidates(core.batch)
 
@@ -645,7 +652,7 @@ def _fake(a, b, index, labels, groups, tau, clock, handle, flags):  # type: igno
 
 
 @torch.library.register_fake("glofnd::step_candidates", lib=library)
-def _fake_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
+def _fake_candidates(a, b, index, labels, groups, positives, guide, guide_thresholds, tau, negatives_a, negatives_b, negatives_a_id, negatives_b_id, clock, handle, flags):  # type: ignore[no-untyped-def]
     dtype = grad_type(a.dtype)
     more = [torch.empty(0, dtype=dtype) if x is None else
             torch.empty(x.shape if flags & wanted else (0, x.shape[1]), dtype=dtype, device=x.device)
@@ -683,8 +690,8 @@ class CandidateStepFunction(torch.autograd.Function):
     """glofnd::step_candidates under autograd."""
 
     @staticmethod
-    def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, positives, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
-        loss, *grads = run_step_candidates(a, b, index, labels, groups, positives, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
+    def forward(ctx, a, b, tau, negatives_a, negatives_b, index, labels, groups, positives, guide, guide_thresholds, ids_a, ids_b, clock, handle, flags):  # type: ignore[no-untyped-def]
+        loss, *grads = run_step_candidates(a, b, index, labels, groups, positives, guide, guide_thresholds, tau, negatives_a, negatives_b, ids_a, ids_b, clock, handle, flags)
         _keep(ctx, a, tau, *grads)
         return loss
 

@@ -164,7 +164,8 @@ class GloFND:
     # ----- step -----
 
     def _batch(self, a: np.ndarray, b: np.ndarray, index: Any, labels: Any, groups: Any, support: tuple[Any, Any], epoch: int,
-               tau: float, gamma: float, want: int, positives: Any = None) -> tuple[Any, list[Any]]:
+               tau: float, gamma: float, want: int, positives: Any = None,
+               guide: Any = None) -> tuple[Any, list[Any]]:
         """The batch struct, and the arrays that must live as long as it."""
         shape = (a.shape[0],)
         if index is None:
@@ -178,18 +179,26 @@ class GloFND:
                     raise ArgumentError(f"{name} is {extra.dtype} {extra.shape}; expected {a.dtype} {a.shape} as a")
             keep.append(extra)
         keep.append(_integers(positives, "positives", shape, np.int32))
+        if guide is not None:
+            rows, thresholds = (np.ascontiguousarray(x, dtype=np.float32) for x in guide)
+            if rows.ndim != 2 or len(rows) != shape[0] or thresholds.shape != shape:
+                raise ArgumentError(f"guide: embeddings {rows.shape}, thresholds {thresholds.shape}; expected {(*shape, 'any width')} and {shape}")
+            keep += [rows, thresholds]
         pointers = [_pointer(array) for array in keep]
         batch = _lib.Batch(
             n=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3], group=pointers[4],
             a_stride=_stride(a), b_stride=_stride(b), dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32,
             epoch=checked_epoch(epoch), want=want, tau=_real("tau", tau), gamma=_real("gamma", gamma), positives=pointers[7])
+        if guide is not None:
+            batch.guide, batch.guide_threshold, batch.guide_dim = *pointers[8:10], keep[8].shape[1]
         extra = _lib.BatchExtra(support_a=pointers[5], support_b=pointers[6])
         batch.extra = ctypes.addressof(extra)
         return batch, [*keep, extra]
 
     def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
              support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, update: bool = True, quality: bool = False,
-             quantile: bool = False, negatives: Any = None, negatives_index: Any = None, positives: Any = None) -> StepResult:
+             quantile: bool = False, negatives: Any = None, negatives_index: Any = None, positives: Any = None,
+             guide: Any = None) -> StepResult:
         """Loss and gradients of one batch; moves the state of its anchors unless `update` is False.
 
         a, b      [batch][dim] two views, or image and text
@@ -201,10 +210,11 @@ class GloFND:
                   of a. A pair (n1, n2), either may be None: also further images, negatives of b. result.grad_negatives: their gradient
         negatives_index  [m], or a pair: the sample that each is an embedding of, -1 if unknown. No negative of that sample
         positives  [batch] samples of one number are positives of each other (SupCon), and no negatives; negative: of none
+        guide     detector="fixed": (embeddings [batch][any width], thresholds [batch]) of a guide
         """
         a, b = _pair(a, b)
         want = _lib.WANT_QUALITY * quality | _lib.WANT_QUANTILE * quantile | _lib.WANT_NO_UPDATE * (not update)
-        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, want, positives)
+        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, want, positives, guide)
         grads = [np.empty(a.shape, np.float32), np.empty(a.shape, np.float32)]
         stats = _lib.Stats()
         of_negatives, _negatives = self._candidates(batch, a, negatives, negatives_index)
@@ -243,13 +253,14 @@ class GloFND:
         return tuple(grads) if pair else grads[self.sides - 1], (rows, ids)
 
     def mask(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
-             support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, positives: Any = None) -> np.ndarray:
+             support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, positives: Any = None,
+             guide: Any = None) -> np.ndarray:
         """The negatives that a step on this batch would keep; state stays as it is.
 
         Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
         """
         a, b = _pair(a, b)
-        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, _lib.WANT_NO_UPDATE, positives)
+        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, _lib.WANT_NO_UPDATE, positives, guide)
         n = a.shape[0]
         banks = self._banks(_alive[2])
         _alive[-1].bank_a, _alive[-1].bank_b = (_pointer(x) for x in banks)

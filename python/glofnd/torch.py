@@ -39,6 +39,7 @@ _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) fo
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
 _STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_index", "ring_a", "ring_b", "bank", "keys"]
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
+_GUIDED = ("fixed", "fixed-mutual")  # detectors
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
     ("learn_tau", "learn_bias", "dim", "process_group", "loss", "pairing", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
@@ -109,6 +110,29 @@ def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int,
     return f"{name} of the saved state has shape {list(have)}; expected {list(shape or ())}: it was saved with another loss, learner or similarity"
 
 
+def _guide_pair(guide: Any, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings and thresholds of n samples: tensors, arrays, or .npy files."""
+    if not isinstance(guide, (tuple, list)) or len(guide) != 2:
+        raise ArgumentError("guide: expected a pair (embeddings, thresholds)")
+    pair = []
+    for name, x in zip(("embeddings", "thresholds"), guide):
+        if isinstance(x, (str, os.PathLike)):
+            import numpy as np
+            x = np.load(x)
+        try:
+            x = torch.as_tensor(x).detach()
+        except (TypeError, RuntimeError, ValueError):
+            raise ArgumentError(f"guide: {name} of type {type(x).__name__}; expected a tensor, an array or a .npy file") from None
+        if not x.is_floating_point():
+            raise ArgumentError(f"guide: {name} are {x.dtype}; expected floating-point numbers")
+        pair.append(x)
+    rows, thresholds = pair
+    if rows.dim() != 2 or rows.shape[0] != n or thresholds.shape != (n,):
+        raise ArgumentError(f"guide: embeddings have shape {list(rows.shape)}, thresholds {list(thresholds.shape)}; expected [{n}, any width] "
+                            f"and [{n}]")
+    return rows, thresholds
+
+
 class _Temperature(torch.autograd.Function):
     """1 / e^log_scale within its bounds. The gradient is that of the bounded value, so that beyond a bound it can still come back."""
 
@@ -150,6 +174,8 @@ class GloFNDLoss(nn.Module):
     math         products on a GPU: "auto" rounds to bfloat16 if tau is 0.05 or more; "split" is as exact as PyTorch's float32
     repeats      True: a sample may occur several times in a batch (sampling with replacement, augmented queries). Its copies are no negatives
                  of each other, and its threshold moves once; with several ranks they must be on one
+    guide        for detector="fixed" (above the guide's threshold of the anchor) and "fixed-mutual" (of both samples): a pair of embeddings
+                 [num_samples][any width] and thresholds [num_samples], such as those that discover() returns. Tensors, arrays or .npy files
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads ...
 
     None: the library's default, which `python -m glofnd --options` shows; C and the program have the same.
@@ -163,7 +189,7 @@ class GloFNDLoss(nn.Module):
 
     def __init__(self, num_samples: Optional[int], loss: "Optional[Loss]" = None, *, detector: "Optional[Detector]" = None, action: "Optional[Action]" = None,
                  alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
-                 learn_tau: Optional[bool] = None, learn_bias: Optional[bool] = None, dim: int = 0, process_group: Any = None,
+                 learn_tau: Optional[bool] = None, learn_bias: Optional[bool] = None, dim: int = 0, process_group: Any = None, guide: Any = None,
                  **options: "Unpack[Options]"):
         super().__init__()
         if "device" in options:
@@ -180,6 +206,8 @@ class GloFNDLoss(nn.Module):
         if learn_tau and not self._learned_tau:
             raise OptionError(f"learn_tau: loss {chosen.loss!r} has no learnable temperature; clip, fastclip and sigmoid have one")
         self._biased = chosen.loss == "sigmoid"
+        self._guided = chosen.detector in _GUIDED
+        self._guide = self._checked_guide(guide, samples)
         if learn_bias and not self._biased:
             raise OptionError(f"learn_bias: loss {chosen.loss!r} has no bias; sigmoid has one")
         tau = checked_tau(chosen.tau, learn_tau)
@@ -189,12 +217,38 @@ class GloFNDLoss(nn.Module):
         learns = self._biased if learn_bias is None else learn_bias
         self.logit_bias = nn.Parameter(torch.tensor(chosen.bias, dtype=torch.float32)) if learns else None
 
+    def _checked_guide(self, guide: Any, n: Optional[int]) -> Optional[tuple[torch.Tensor, torch.Tensor]]:
+        """Embeddings and thresholds of all samples, where they were given."""
+        if guide is None:
+            return None
+        if not self._guided:
+            raise OptionError("guide: only detector 'fixed' and 'fixed-mutual' have one")
+        if n is None:
+            raise ArgumentError("guide: a loss of keys (num_samples=None) has no positions; pass the guide's rows of each batch in the call")
+        rows, thresholds = _guide_pair(guide, n)
+        return rows, thresholds
+
+    def _guide_of(self, guide: Any, index: torch.Tensor, rows: int) -> tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
+        """The guide of a batch: float32 on the device of `index`."""
+        if not self._guided:
+            if guide is not None:
+                raise ArgumentError("guide: only detector 'fixed' and 'fixed-mutual' have one")
+            return None, None
+        if guide is not None:
+            pair = _guide_pair(guide, rows)
+        elif self._guide is None:
+            raise ArgumentError("detector 'fixed' needs guide=(embeddings, thresholds): of all samples when the loss is made, or of the batch in the call")
+        else:
+            at = index.to(self._guide[0].device)
+            pair = self._guide[0][at], self._guide[1][at]
+        return pair[0].to(index.device, torch.float32).contiguous(), pair[1].to(index.device, torch.float32).contiguous()
+
     # ----- loss -----
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: Any = None, labels: Optional[torch.Tensor] = None, *,
                 groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None, negatives: Any = None,
                 negatives_index: Any = None, bias: Union[None, float, torch.Tensor] = None,
-                positives: Optional[torch.Tensor] = None) -> torch.Tensor:
+                positives: Optional[torch.Tensor] = None, guide: Any = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
@@ -209,6 +263,7 @@ class GloFNDLoss(nn.Module):
         negatives_index  [m], or a pair: the sample that each is an embedding of, -1 if unknown. No negative of that sample
         positives  [batch] integers: samples of one number are positives of each other, with weights 1/k (SupCon), and no negatives;
                  negative: of none but its own. Thresholds are for the other pairs. groups in contrast are pairs to flag
+        guide    detector="fixed": (embeddings [batch][any width], thresholds [batch]) of this batch, in place of those of the module
         """
         index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups, positives)
@@ -224,15 +279,17 @@ class GloFNDLoss(nn.Module):
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
-        if negatives is None and negatives_index is None and positives is None:
-            return StepFunction.apply(z1, z2, tau, _int64(index), labels, groups, self._clock, self._handle, flags)
+        index = _int64(index)
+        rows, thresholds = self._guide_of(guide, index, z1.shape[0])
+        if negatives is None and negatives_index is None and positives is None and rows is None:
+            return StepFunction.apply(z1, z2, tau, index, labels, groups, self._clock, self._handle, flags)
         (n1, n2), ids = (None, None), [None, None]  # type: tuple[Any, Any], list[Any]
         if negatives is not None or negatives_index is not None:
             (n1, n2), ids = self._check_negatives(z1, negatives, negatives_index)
-        for rows, bit in ((n1, GRAD_A), (n2, GRAD_B)):
-            if rows is not None and rows.requires_grad and torch.is_grad_enabled():
+        for more, bit in ((n1, GRAD_A), (n2, GRAD_B)):
+            if more is not None and more.requires_grad and torch.is_grad_enabled():
                 flags |= bit
-        return CandidateStepFunction.apply(z1, z2, tau, n1, n2, _int64(index), labels, groups, positives, *ids, self._clock, self._handle, flags)
+        return CandidateStepFunction.apply(z1, z2, tau, n1, n2, index, labels, groups, positives, rows, thresholds, *ids, self._clock, self._handle, flags)
 
     def _check_negatives(self, z1: torch.Tensor, negatives: Any, index: Any) -> tuple[list[Any], list[Any]]:
         """Candidates of either side, in the type of the batch, and their indices."""
@@ -327,6 +384,7 @@ class GloFNDLoss(nn.Module):
         if "bias" in options and self.logit_bias is not None:
             raise OptionError("bias: it is learned here; change logit_bias, or make the loss with learn_bias=False")
         self._core.configure(**own_names(options))
+        self._guided = self._core.engine.options.detector in _GUIDED
         self._core.watch.warn("tau", scale_warning(float(self._core.engine.options.tau)))
 
     @property
@@ -378,7 +436,8 @@ class GloFNDLoss(nn.Module):
 
     @torch.no_grad()
     def mask(self, z1: torch.Tensor, z2: torch.Tensor, index: Any, labels: Optional[torch.Tensor] = None, *,
-             groups: Optional[torch.Tensor] = None, positives: Optional[torch.Tensor] = None) -> torch.Tensor:
+             groups: Optional[torch.Tensor] = None, positives: Optional[torch.Tensor] = None,
+             guide: Any = None) -> torch.Tensor:
         """The negatives that a step on this batch would keep, among this rank's samples; the state stays as it is.
 
         Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
@@ -386,7 +445,8 @@ class GloFNDLoss(nn.Module):
         index = _index_tensor(index, z1)
         z1, z2 = self._check(z1, z2, index, labels, groups, positives)
         n, core = z1.shape[0], self._core
-        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), *map(classes_of, (labels, groups, positives))]
+        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), *map(classes_of, (labels, groups, positives)),
+                              *self._guide_of(guide, _int64(index), n)]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau

@@ -1,5 +1,6 @@
 """Level 2: negatives beyond the batch and one direction, against dense losses in plain PyTorch: values, gradients by autograd, thresholds."""
 
+import tempfile
 import unittest
 
 try:
@@ -282,6 +283,80 @@ class Positives(unittest.TestCase):
                 (GloFNDLoss(8, detector="fnc", fnc_rule="topk"), self.sets, "fnc_rule topk")):
             with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
                 criterion(a, a, torch.arange(8), positives=sets)
+
+
+class Guide(unittest.TestCase):
+    """Detector fixed, against masks that are written down here."""
+
+    def setUp(self):
+        self.a, self.b = rows(8, 6, 1), rows(8, 6, 2)
+        self.guide, self.thresholds = rows(20, 11, 3), torch.linspace(-0.2, 0.5, 20)
+        self.thresholds[7] = float("nan")
+        self.index = torch.tensor([3, 19, 0, 7, 11, 2, 5, 13])
+
+    def flags(self, mutual):
+        z, theta = F.normalize(self.guide[self.index], dim=1), self.thresholds[self.index]
+        s = z @ z.T
+        above = s > theta[:, None]
+        return (above & above.T if mutual else above) & ~torch.eye(8, dtype=torch.bool)
+
+    def test_it_flags_by_the_guide(self):
+        for mutual in (False, True):
+            x, y = leaves(self.a, self.b), leaves(self.a.double(), self.b.double())
+            detector = "fixed-mutual" if mutual else "fixed"
+            criterion = GloFNDLoss(20, "clip", guide=(self.guide, self.thresholds), **{**PLAIN, "detector": detector, "directions": "forward"})
+            flags = self.flags(mutual)
+            self.assertGreater(int(flags.sum()), 5)
+            n = 7 / (7 - flags.sum(1)).double()
+            q, d = F.normalize(y[0], dim=1), F.normalize(y[1], dim=1)
+            scores = q @ d.T / TAU
+            scaled = scores + torch.where(torch.eye(8, dtype=torch.bool), 0.0, n.log()[:, None])
+            want = (scaled.masked_fill(flags, -torch.inf).logsumexp(1) - scores.diag()).mean()
+            Dense.compare(self, criterion(x[0], x[1], self.index), want, x, y)  # type: ignore[arg-type]
+            self.assertEqual(criterion.stats()["flagged"], int(flags.sum()))
+            keep = criterion.mask(self.a, self.b, self.index)
+            self.assertTrue(torch.equal(keep[:, 0], ~flags & ~torch.eye(8, dtype=torch.bool)))
+
+    def test_of_a_file_an_array_and_a_batch(self):
+        options = {"detector": "fixed", "tau": 0.2}
+        one = GloFNDLoss(20, guide=(self.guide, self.thresholds), **options)
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(folder + "/e.npy", self.guide.numpy().astype(np.float64))
+            np.save(folder + "/t.npy", self.thresholds.numpy())
+            of_files = GloFNDLoss(20, guide=(folder + "/e.npy", folder + "/t.npy"), **options)
+        of_batch = GloFNDLoss(None, **options)
+        arrays = glofnd.numpy.GloFND(20, **options)
+        pair = self.guide[self.index], self.thresholds[self.index]
+        want = one(self.a, self.b, self.index).item()
+        self.assertEqual(of_files(self.a, self.b, self.index).item(), want)
+        self.assertEqual(of_batch(self.a, self.b, self.index, guide=pair).item(), want)
+        got = arrays.step(self.a.numpy(), self.b.numpy(), self.index.numpy(), guide=[x.numpy() for x in pair])
+        self.assertAlmostEqual(got.loss, want, places=6)
+        np.testing.assert_array_equal(arrays.mask(self.a.numpy(), self.b.numpy(), self.index.numpy(), guide=[x.numpy() for x in pair]),
+                                      one.mask(self.a, self.b, self.index).numpy())
+
+    def test_in_a_compiled_graph(self):
+        criterion = GloFNDLoss(20, detector="fixed", guide=(self.guide, self.thresholds))
+        x, = leaves(self.a)
+        compiled = torch.compile(lambda: criterion(x, self.b, self.index), backend="aot_eager", fullgraph=True)
+        compiled().backward()
+        criterion.eval()
+        self.assertEqual(compiled().item(), criterion(x, self.b, self.index).item())
+
+    def test_refusals(self):
+        good = self.guide, self.thresholds
+        for options, text in (({"detector": "glofnd", "guide": good}, "only detector 'fixed'"), ({"detector": "fixed", "guide": self.guide}, "a pair"),
+                              ({"detector": "fixed", "guide": (self.guide[:4], self.thresholds)}, r"shape \[4, 11\]"),
+                              ({"detector": "fixed", "guide": (self.guide.long(), self.thresholds)}, "int64"),
+                              ({"detector": "fixed", "similarity": "bank", "dim": 6}, "similarity: bank")):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                GloFNDLoss(20, **options)
+        with self.assertRaisesRegex(glofnd.Error, "needs guide="):
+            GloFNDLoss(20, detector="fixed")(self.a, self.b, self.index)
+        with self.assertRaisesRegex(glofnd.Error, "guide is None"):
+            glofnd.numpy.GloFND(20, detector="fixed").step(self.a.numpy(), self.b.numpy(), self.index.numpy())
+        with self.assertRaisesRegex(glofnd.NumericError, "row 0"):
+            GloFNDLoss(20, detector="fixed", guide=(self.guide / 0, self.thresholds))(self.a, self.b, self.index)
 
 
 class Refusals(unittest.TestCase):

@@ -46,7 +46,8 @@ static const entry TABLE[] = {
     F(size), F(n), F(dim), F(a), F(b), F(id), F(label), F(group),
     F(a_stride), F(b_stride), F(grad_a_stride), F(grad_b_stride), F(dtype), F(grad_dtype), F(epoch), F(want), F(tau), F(gamma),
     F(extra), F(negatives_a), F(negatives_b), F(negatives_a_n), F(negatives_b_n), F(negatives_a_stride), F(negatives_b_stride),
-    F(negatives_a_id), F(negatives_b_id), F(grad_negatives_a), F(grad_negatives_b), F(bias), F(positives),
+    F(negatives_a_id), F(negatives_b_id), F(grad_negatives_a), F(grad_negatives_b), F(bias), F(positives), F(guide),
+    F(guide_threshold), F(guide_dim),
 #undef F
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
@@ -111,7 +112,7 @@ TEST(structs_have_no_hidden_padding) {
     ENDS_WITH(glofnd_anchor, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
-    ENDS_WITH(glofnd_batch, positives);
+    ENDS_WITH(glofnd_batch, guide_dim);
     ENDS_WITH(glofnd_stats, grad_bias);
     ENDS_WITH(glofnd_embedding_files, label);
     ENDS_WITH(glofnd_embeddings_info, label);

@@ -160,7 +160,6 @@ enum { CHOICES = sizeof CHOICE / sizeof *CHOICE };
 static const char *refusal(const scene *s) {
     if (s->o.compat == GLOFND_COMPAT_OFFICIAL) return "compat official";
     if (s->o.similarity == GLOFND_SIMILARITY_BANK) return "similarity bank";
-    if (s->o.detector == GLOFND_DETECT_MUTUAL) return "detector mutual";
     if (s->o.detector == GLOFND_DETECT_FNC && s->o.fnc_rule != GLOFND_FNC_QUANTILE) return "fnc_rule topk";
     return NULL;
 }

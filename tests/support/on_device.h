@@ -92,6 +92,8 @@ static inline glofnd_batch on_device_supported(on_device_copies *x, const glofnd
     ON_DEVICE_COPY(x, &d, id, q->n * (int64_t)sizeof *q->id);
     ON_DEVICE_COPY(x, &d, label, q->n * (int64_t)sizeof *q->label);
     ON_DEVICE_COPY(x, &d, group, q->n * (int64_t)sizeof *q->group);
+    ON_DEVICE_COPY(x, &d, guide, q->n * q->guide_dim * (int64_t)sizeof *q->guide);
+    ON_DEVICE_COPY(x, &d, guide_threshold, q->n * (int64_t)sizeof *q->guide_threshold);
     ON_DEVICE_COPY(x, &d, positives, q->n * (int64_t)sizeof *q->positives);
     return d;
 }

@@ -268,6 +268,15 @@ static void flag_above(ref_step *r, int64_t row, double theta) {
     }
 }
 
+/* Similarity of two samples in the guide. */
+static double guided(const glofnd_batch *q, int64_t i, int64_t j) {
+    const float *x = q->guide + i * q->guide_dim, *y = q->guide + j * q->guide_dim;
+    double xy = 0, xx = 0, yy = 0;
+    for (int64_t k = 0; k < q->guide_dim; k++)
+        xy += (double)x[k] * (double)y[k], xx += (double)x[k] * (double)x[k], yy += (double)y[k] * (double)y[k];
+    return xy / (fmax(sqrt(xx), 1e-12) * fmax(sqrt(yy), 1e-12));
+}
+
 /* r->theta holds the learned thresholds when it comes here. */
 static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
     const int off = o->alpha == 0;
@@ -282,12 +291,23 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
         else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
         break;
     case GLOFND_DETECT_MUTUAL:
-        for (int64_t col = 0; col < r->rows && !off; col++) {
-            const double s = r->judged[row * r->cols + col];
+        for (int64_t col = 0; col < r->cols && !off; col++) { /* candidates have no threshold */
+            const double s = r->judged[row * r->cols + col], end = col < r->rows ? r->theta[col] : -1;
             if (!ref_is_negative(r, row, col)) continue;
-            r->would[row * r->cols + col] = s > r->theta[row] && s > r->theta[col];
+            r->would[row * r->cols + col] = s > r->theta[row] && s > end;
             note_margin(r, s, r->theta[row]);
-            note_margin(r, s, r->theta[col]);
+            note_margin(r, s, end);
+        }
+        break;
+    case GLOFND_DETECT_FIXED:
+    case GLOFND_DETECT_FIXED_MUTUAL:
+        for (int64_t col = 0; col < r->rows; col++) {
+            const float *theta = q->guide_threshold;
+            const double s = guided(q, row / 2, col / 2), end = o->detector == GLOFND_DETECT_FIXED ? -2 : (double)theta[col / 2];
+            if (!ref_is_negative(r, row, col)) continue;
+            r->would[row * r->cols + col] = s > (double)theta[row / 2] && s > end;
+            note_margin(r, s, (double)theta[row / 2]);
+            note_margin(r, s, (double)theta[col / 2]);
         }
         break;
     case GLOFND_DETECT_POSITIVE:

@@ -114,6 +114,19 @@ static void draw_candidates(const scene *s, int step, int side, scene_batch *out
     if (s->with_candidate_ids && side == 1) out->q.negatives_b_id = id;
 }
 
+/* The same for an id in every step; one of five has no threshold. */
+static void draw_guide(const scene *s, scene_batch *out) {
+    if (s->guide_dim == 0) return;
+    out->guide = array(s->batch * s->guide_dim, sizeof(float)), out->guide_threshold = array(s->batch, sizeof(float));
+    for (int64_t i = 0; i < s->batch; i++) {
+        rng g = stream(s, 8, (uint64_t)out->id[i]), of_class = stream(s, 9, (uint64_t)(out->id[i] % s->classes));
+        for (int64_t j = 0; j < s->guide_dim; j++)
+            out->guide[i * s->guide_dim + j] = (float)(3 * (rng_normal(&of_class) + s->noise * rng_normal(&g)));
+        out->guide_threshold[i] = out->id[i] % 5 == 4 ? NAN : (float)(0.3 + 0.4 * rng_uniform(&g));
+    }
+    out->q.guide = out->guide, out->q.guide_threshold = out->guide_threshold, out->q.guide_dim = s->guide_dim;
+}
+
 void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
     *out = (scene_batch){.extra = array(1, sizeof(glofnd_batch_extra)),
@@ -151,6 +164,7 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
     if (s->with_groups) out->q.group = out->group;
     if (s->with_positives) out->q.positives = out->positives;
     for (int side = 0; side < 2; side++) draw_candidates(s, step, side, out);
+    draw_guide(s, out);
     out->extra->size = sizeof *out->extra;
     if (s->with_support) out->extra->support_a = out->support_a;
     if (s->with_support && !scene_two_views(s)) out->extra->support_b = out->support_b;
@@ -167,6 +181,8 @@ void scene_batch_free(scene_batch *b) {
     free(b->label);
     free(b->group);
     free(b->positives);
+    free(b->guide);
+    free(b->guide_threshold);
 }
 
 glofnd_anchor scene_start(const scene *s, int side, int64_t i) {

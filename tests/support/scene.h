@@ -19,6 +19,7 @@ typedef struct scene {
     int with_labels, with_groups, with_support;
     int64_t candidates[2]; /* beyond the batch, of a and of b */
     int with_candidate_ids;
+    int64_t guide_dim;  /* detector fixed: of a guide with an embedding and a threshold per id */
     int with_positives; /* some samples are positives of each other, by id */
     int repeats;        /* 1: the second of every four samples is that before it; 2: the second and third of every six are */
     double noise;       /* spread of a class around its direction */
@@ -29,7 +30,7 @@ typedef struct scene {
 typedef struct scene_batch {
     glofnd_batch q;
     glofnd_batch_extra *extra; /* of q */
-    float *a, *b, *support_a, *support_b, *candidates[2];
+    float *a, *b, *support_a, *support_b, *candidates[2], *guide, *guide_threshold;
     int64_t *id, *candidate_id[2];
     int32_t *label, *group, *positives;
 } scene_batch;

@@ -464,6 +464,9 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
     /* Groups come from one source: equal contents, a file, or k-means. */
+    FAIL_IF(err, gf_flags_by_guide(&c->method), GLOFND_E_OPTION,
+            "detector: %s needs a guide, which the library and the Python package take; choose another detector",
+            c->method.detector == GLOFND_DETECT_FIXED ? "fixed" : "fixed-mutual");
     const int contents = c->task == GF_TASK_CLIP && c->mask_duplicates, detects = c->method.detector == GLOFND_DETECT_GROUPS;
     int32_t counts[GF_GROUP_LEVELS];
     int levels;

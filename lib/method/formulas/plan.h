@@ -43,12 +43,14 @@ typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the 
     int64_t rows, cols;        /* own samples; samples of the whole batch */
     int64_t row0;              /* own samples are row0 .. row0+rows-1 of the cols */
     int64_t dim;
-    const void *a, *b;                 /* [cols] */
-    const int64_t *id;                 /* [cols] */
-    const int64_t *slot;               /* [rows] of the store; NULL: the ids */
-    const int32_t *label;              /* [cols] or NULL */
-    const int32_t *group;              /* [cols] or NULL */
-    const int32_t *positives;          /* [cols] or NULL */
+    const void *a, *b;                    /* [cols] */
+    const int64_t *id;                    /* [cols] */
+    const int64_t *slot;                  /* [rows] of the store; NULL: the ids */
+    const int32_t *label;                 /* [cols] or NULL */
+    const int32_t *group;                 /* [cols] or NULL */
+    const int32_t *positives;             /* [cols] or NULL */
+    const float *guide, *guide_threshold; /* [cols][guide_dim], [cols] or NULL */
+    int64_t guide_dim;
     const void *support_a, *support_b; /* [fnc_support][cols][dim] or NULL */
     const void *bank_a, *bank_b;       /* [cols][dim] float16 or NULL */
     int64_t a_stride, b_stride, grad_a_stride, grad_b_stride;
@@ -75,6 +77,7 @@ typedef struct gf_shape {
     int64_t marks;         /* the same: bits of flagged pairs, gf_pad(all) per own row */
     int64_t mutual;        /* the same: thresholds of all rows before the sums */
     int64_t bank;          /* the same: averages of all rows */
+    int64_t guide_dim;     /* FIXED: numbers of an embedding of the guide; 0: there is none */
     int64_t components;    /* device: memory for the groups of gf_batch_components */
     int64_t neighbours;    /* the same: nearest samples per anchor */
     int64_t bf16;          /* the options ask for products of bf16 */
@@ -103,6 +106,7 @@ typedef struct gf_plan {
     int positive;      /* thresholds come from the positives */
     int thresholds;    /* the detector compares with a threshold at all (learned, of FNC, of the positives) */
     int mutual;        /* a pair is flagged if it is above the thresholds of both ends */
+    int fixed;         /* the similarities and thresholds of a guide decide, which stand still */
     int topk;          /* FNC TOPK, or THRESHOLD in its form: scores of the anchor's support decide */
     int groups;        /* pairs of one group are flagged */
     int updating;      /* the learner moves in this epoch */

@@ -99,6 +99,9 @@ GF_HD float gf_row_positive_threshold(const gf_plan *p, double positive) {
     return (float)(positive + p->o.margin * unit);
 }
 
+/* FIXED: a sample without a threshold flags nothing. */
+GF_HD float gf_guide_threshold(float theta) { return isnan(theta) ? INFINITY : theta; }
+
 /* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(GF_TAU_MAX, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;

@@ -42,7 +42,9 @@ enum {
  *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental)
  *   POSITIVE           S > S_pos + margin, S_pos the similarity of the row's own positive; nothing is learned
  *   POSITIVE_RELATIVE  S > S_pos + margin |S_pos|
- *   MUTUAL   S > lambda of both ends of the pair, learned per anchor as with GLOFND
+ *   MUTUAL   S > lambda of both ends of the pair, learned per anchor as with GLOFND; candidates have no end of their own
+ *   FIXED    S of a guide's embeddings > the guide's threshold of the anchor: batch.guide; nothing is learned
+ *   FIXED_MUTUAL  ... > the guide's thresholds of both ends
  * If batch.group is given, pairs of one group are flagged too, with every detector that does not flag by label. */
 typedef int32_t glofnd_detector;
 enum {
@@ -55,7 +57,9 @@ enum {
     GLOFND_DETECT_COMPONENTS = 6, /* experimental */
     GLOFND_DETECT_POSITIVE = 7,
     GLOFND_DETECT_POSITIVE_RELATIVE = 8,
-    GLOFND_DETECT_MUTUAL = 9
+    GLOFND_DETECT_MUTUAL = 9,
+    GLOFND_DETECT_FIXED = 10,
+    GLOFND_DETECT_FIXED_MUTUAL = 11
 };
 
 /* The treatment of a flagged pair.
@@ -182,6 +186,11 @@ static inline int gf_flags_by_group(const glofnd_options *o) {
 /* The threshold of a row follows from the similarity of its positive. */
 static inline int gf_flags_by_positive(const glofnd_options *o) {
     return o->detector == GLOFND_DETECT_POSITIVE || o->detector == GLOFND_DETECT_POSITIVE_RELATIVE;
+}
+
+/* A guide flags. */
+static inline int gf_flags_by_guide(const glofnd_options *o) {
+    return o->detector == GLOFND_DETECT_FIXED || o->detector == GLOFND_DETECT_FIXED_MUTUAL;
 }
 
 /* What AUTO stands for: who sets an option of Adam means Adam. */
