@@ -375,7 +375,8 @@ def gather_batch(core: Core, own: dict[str, Optional[torch.Tensor]], world: int)
     for name, at in (("a", first), ("b", first + bytes_of + fill)):
         every[name] = table[:, at:at + bytes_of].view(a.dtype)
     for name in INPUTS[6:]:  # a guide
-        every[name] = gather(core, own[name], world)
+        x = own[name]
+        every[name] = None if x is None else gather(core, x, world)
     return every
 
 
@@ -700,7 +701,7 @@ class CandidateStepFunction(torch.autograd.Function):
         _no_second_gradient()
         grads, grad_tau, *more = ctx.saved_tensors
         extra = ((x * g).to(ctx.like[0]) if wanted else None for x, wanted in zip(more, ctx.needs_input_grad[3:]))
-        return *_scaled(ctx, grads, grad_tau, g), *extra, *[None] * 9
+        return *_scaled(ctx, grads, grad_tau, g), *extra, *[None] * 11
 
 
 class StepFunction(torch.autograd.Function):

@@ -28,7 +28,9 @@ CASES = (
     {"loss": "clip", "keys": True, "similarity": "bank", "dim": DIM, "detector": "single"},
     {"loss": "simclr", "learner": "shrinkage"}, {"loss": "clip", "learner": "shrinkage", "keys": True},
     {"loss": "sogclr", "learner": "shrinkage", "detector": "single"},
+    {"loss": "simclr", "positives": True}, {"loss": "clip", "positives": True, "guide": True, "detector": "fixed-mutual"},
 )
+GUIDE = torch.randn(SAMPLES, 5, generator=torch.Generator().manual_seed(7)), torch.linspace(-0.5, 0.5, SAMPLES)
 KEYS = torch.from_numpy(glofnd.keys([f"sample {i}" for i in range(SAMPLES)]))
 
 
@@ -45,6 +47,9 @@ def train(options, rank, world, device="cpu"):
     net = torch.nn.Linear(DIM, DIM).to(device)
     options = dict(options)
     keys = KEYS if options.pop("keys", False) else None
+    positives = options.pop("positives", False)
+    if options.pop("guide", False):
+        options["guide"] = GUIDE
     options = {**({} if options.get("learner") == "shrinkage" else {"lambda_lr": 0.2}), **options}
     criterion = GloFNDLoss(SAMPLES if keys is None else None, alpha=0.2, threads=1, **({"math": "exact"} if device == "cuda" else {}), **options).to(device)
     model = torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
@@ -57,7 +62,8 @@ def train(options, rank, world, device="cpu"):
         a, b, index = a.to(device), b.to(device), index.to(device)
         labels = index[own] % 4 * (2**40 if world > 1 else 1) if options.get("detector") == "oracle" else None  # equality counts
         z = model(torch.cat([a[own], b[own]])).chunk(2)
-        loss = criterion(*z, index[own] if keys is None else keys.to(device)[index[own]], labels)
+        sets = {"positives": index[own] % 9 * 2**33 - 2**33} if positives else {}
+        loss = criterion(*z, index[own] if keys is None else keys.to(device)[index[own]], labels, **sets)
         loss.backward()
         losses.append(loss.item())
         grads += [net.weight.grad.cpu().clone(), net.bias.grad.cpu().clone()]
