@@ -393,7 +393,7 @@ static void grad_visit(const sweep *w, const gf_tile *t, gf_tile_scratch *x) {
     const gf_grad_out *counted = on_diagonal || !p->col_out.same ? NULL : &p->col_out;
     float *row_grad = p->row_out.grad, *col_grad = on_diagonal && p->pairs.col_role ? NULL : p->col_out.grad;
     w->ops->weights(t, &p->row, &p->col, &p->row_out, counted, p->pairs.col_role, p->pairs.flags, p->pairs.omega);
-    if (k->pair && q->pair) {
+    if (k->pair && (q->pair || !col_grad)) {
         grad_products16(w, t, row_grad, col_grad, x);
         return;
     }

@@ -103,27 +103,30 @@ static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t l
     TAKE(at, side->pos, n);
 }
 
+/* Rounded copies of rows whose products are of bf16 numbers. */
+static void lay_rounded(cursor *at, gf_embed *e) {
+    e->ld16 = gf_cpu_embed_ld16(e->dim);
+    TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
+    TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
+    TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
+}
+
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int i, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
-    if (s->bf16 && !s->topk) {
-        /* Rounded copies, where products are of bf16 numbers. */
-        gf_embed *e = &side->z;
-        e->ld16 = gf_cpu_embed_ld16(e->dim);
-        TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
-        TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
-        TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
-    } /* a top k ranks, so it takes all digits */
+    if (s->bf16 && !s->topk) lay_rounded(at, &side->z); /* a top k ranks, so it takes all digits */
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
     const int64_t candidates = s->candidates[i];
     lay_embed(at, &side->extra, candidates, s->dim, ld, 1);
+    if (s->bf16 && !s->topk && candidates > 0) lay_rounded(at, &side->extra);
     TAKE(at, side->extra_norm, candidates), TAKE(at, side->extra_grad, candidates ? (gf_pad(candidates) + SLACK) * ld : 0);
     TAKE(at, side->extra_none, candidates ? candidates + SLACK : 0),
         TAKE(at, side->extra_key, candidates ? candidates + SLACK : 0);
     TAKE(at, side->unpaired, s->keyed ? s->own : 0);
     TAKE(at, side->others, s->several ? s->own : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
+    if (s->bf16 && s->ring > 0) lay_rounded(at, &side->ring);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
     const int64_t n = s->own + SLACK;
     gf_sum_in *in = &side->limits;

@@ -743,6 +743,8 @@ static gf_embed own_rows(const gf_step *step, const gf_embed *e) {
     own.rows = step->plan.own;
     if (e->row) own.row = e->row + first * e->ld; /* NULL: there is no support */
     if (e->row16) own.row16 = e->row16 + first * e->ld16;
+    if (e->pair)
+        own.pair = first % 2 ? NULL : e->pair + first / 2 * e->ld; /* a word holds two rows, of which the first is even */
     own.col = NULL, own.col16 = NULL;
     return own;
 }

@@ -21,7 +21,7 @@ static const char *const LOSS[] = {"sogclr",   "simclr",  "clip",          "sogc
 static void give_candidates(scene *s, int64_t a, int64_t b, int ids) {
     s->candidates[0] = a;
     s->candidates[1] = scene_two_views(s) ? 0 : b;
-    s->with_candidate_ids = ids && s->o.device == GLOFND_DEVICE_CPU; /* which a GPU refuses so far */
+    s->with_candidate_ids = ids;
 }
 
 static scene with_candidates(int loss, int64_t a, int64_t b, int ids) {
@@ -299,6 +299,46 @@ TEST(their_number_may_change_with_every_step) {
     ref_store_free(&ref);
 }
 
+/* ---- math = bf16 rounds candidates as it rounds the batch ---- */
+
+static float rounded_to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Two sets of candidates, the second one rounded to bf16, have the same similarities then, and in float32 they do not. */
+TEST(bf16_rounds_candidates) {
+    for (int math = GLOFND_MATH_EXACT; math <= GLOFND_MATH_BF16; math++)
+        for (int loss = LOSS_SOGCLR; loss <= LOSS_SOGCLR2; loss++) {
+            scene s = with_candidates(loss, 21, 21, 0);
+            outputs x, y;
+            scene_batch b;
+            s.o.math = (glofnd_math)math;
+            s.o.normalize = 0;
+            x = outputs_make(&s), y = outputs_make(&s);
+            runner one = runner_make(&s), two = runner_make(&s);
+            for (int step = 0; step < 3; step++) {
+                scene_draw(&s, step, &b);
+                run_step(&one, &b.q, &x);
+                for (int side = 0; side < 2; side++)
+                    for (int64_t i = 0; b.candidates[side] && i < s.candidates[side] * s.dim; i++)
+                        b.candidates[side][i] = rounded_to_bf16(b.candidates[side][i]);
+                run_step(&two, &b.q, &y);
+                const size_t bytes = sizeof(float) * (size_t)(s.candidates[0] * s.dim);
+                const int same = memcmp(x.grad_candidates[0], y.grad_candidates[0], bytes) == 0;
+                if (same != (math == GLOFND_MATH_BF16))
+                    fail_msg("%s, math %d: the gradients are%s equal", s.name, math, same ? "" : " not");
+                assert_int_equal(x.stats.loss == y.stats.loss, math == GLOFND_MATH_BF16);
+                scene_batch_free(&b);
+            }
+            outputs_free(&x), outputs_free(&y);
+            runner_free(&one), runner_free(&two);
+        }
+}
+
 /* ---- bad input: the state stays as it was ---- */
 
 static void expect_bad(const scene *s, runner *w, const glofnd_batch *q, glofnd_status status, const char *text) {
@@ -361,7 +401,6 @@ TEST(a_sample_keeps_a_negative) {
     scene s = with_candidates(LOSS_SOGCLR, 3, 0, 1);
     s.batch = 2;
     s.o.detector = GLOFND_DETECT_NONE;
-    if (s.o.device != GLOFND_DEVICE_CPU) return;
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
     scene_batch b;
