@@ -196,6 +196,8 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     TAKE(&at, ws->copy, s->rows), TAKE(&at, ws->next_copy, s->rows);
     TAKE(&at, ws->last_copy, s->keyed ? s->cols : 0);
     TAKE(&at, ws->row_log_u, s->keyed ? s->own : 0), TAKE(&at, ws->row_grad_tau, s->keyed ? s->own : 0);
+    const int64_t apart = s->keyed && s->rows < s->cols ? s->cols : 0;
+    TAKE(&at, ws->apart, apart), TAKE(&at, ws->next_apart, apart), TAKE(&at, ws->shared, GF_SHARED * apart);
     TAKE(&at, ws->key_row, s->rows);
     ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
     ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));

@@ -607,23 +607,43 @@ static glofnd_status make_keys(gf_step *step) {
     return GLOFND_OK;
 }
 
-/* Lists of the own samples of every anchor. Its state moves once, by all of them, so they must lie on one rank. Where ranks have equal
- * parts of the batch, all of them see copies on several of them, and fail together. */
-static glofnd_status make_copies(gf_step *step) {
+/* Lists of the own samples of every anchor, since its state moves once, by all of them. */
+static void make_copies(gf_step *step) {
+    const gf_step_batch *q = step->batch;
+    gf_workspace *ws = step->ws;
+    for (int64_t r = 0; r < q->cols; r++) ws->last_copy[r] = -1;
+    for (int64_t a = 0; a < q->rows; a++) {
+        const int64_t j = q->row0 + a, first = first_of_id(step, j);
+        const int32_t before = ws->last_copy[first];
+        ws->copy[a] = before < 0 ? (int32_t)a : ws->copy[before], ws->next_copy[a] = -1;
+        if (before >= 0) ws->next_copy[before] = (int32_t)a;
+        ws->last_copy[first] = (int32_t)a;
+    }
+}
+
+/* Anchors that may have samples on several ranks, and lists of these samples: all that occur twice, since a rank does not know where the
+ * parts of the others begin. Without a sum over ranks they must lie on one; where ranks have equal parts, all of them see it. */
+static glofnd_status find_apart(gf_step *step) {
     const gf_step_batch *q = step->batch;
     gf_workspace *ws = step->ws;
     const int parts = q->cols % q->rows == 0 && q->row0 % q->rows == 0;
+    int32_t *last = ws->last_copy; /* by key */
+    if (step->plan.one_rank) return GLOFND_OK;
+    for (int64_t j = 0; j < q->cols; j++) ws->apart[j] = -1, ws->next_apart[j] = -1, last[j] = (int32_t)j;
     for (int64_t j = 0; j < q->cols; j++) {
-        const int64_t first = first_of_id(step, j), a = j - q->row0;
-        const int own = a >= 0 && a < q->rows, other = first >= q->row0 && first < q->row0 + q->rows;
-        FAIL_IF(&step->ctx->err, own != other || (parts && j / q->rows != first / q->rows), GLOFND_E_INDEX,
-                "batch.id[%lld] and batch.id[%lld] are both %lld, on different ranks; copies of a sample must lie on one rank",
+        const int64_t first = first_of_id(step, j), end = q->row0 + q->rows;
+        if (first == j) continue;
+        const int here = j >= q->row0 && j < end, there = first >= q->row0 && first < end;
+        FAIL_IF(&step->ctx->err, !step->ctx->reduce && (here != there || (parts && j / q->rows != first / q->rows)),
+                GLOFND_E_INDEX,
+                "batch.id[%lld] and batch.id[%lld] are both %lld, on different ranks: give glofnd_ctx_reduce a sum over ranks, "
+                "or keep copies of a sample on one rank",
                 (long long)first, (long long)j, (long long)q->id[j]);
-        if (!own) continue;
-        ws->copy[a] = (int32_t)(first - q->row0), ws->next_copy[a] = -1;
-        if (first < j) ws->next_copy[ws->last_copy[first]] = (int32_t)a;
-        ws->last_copy[first] = (int32_t)a;
+        ws->next_apart[last[first]] = (int32_t)j, last[first] = (int32_t)j;
+        if (step->ctx->reduce) ws->apart[first] = 0;
     }
+    for (int64_t j = 0; j < q->cols; j++)
+        if (ws->apart[first_of_id(step, j)] >= 0) ws->apart[j] = (int32_t)step->apart++;
     return GLOFND_OK;
 }
 
@@ -649,7 +669,10 @@ glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch 
         if (p->candidates[i] > 0) TRY(embed_candidates(step, i));
     if (p->keyed) TRY(make_keys(step));
     for (int64_t j = 0; j < q->rows; j++) step->ws->copy[j] = (int32_t)j, step->ws->next_copy[j] = -1;
-    if (p->o.repeats) TRY(make_copies(step));
+    if (p->o.repeats) {
+        make_copies(step);
+        TRY(find_apart(step));
+    }
     if (p->topk && q->support_a) TRY(embed_support(step));
     if (p->fixed) TRY(embed_guide(step));
     /* Labels and groups per row; -1 where there is none. */
@@ -919,12 +942,56 @@ static glofnd_status start_pool(gf_step *step, int i) {
     return GLOFND_OK;
 }
 
+/* ----- anchors with samples on several ranks -----
+ *
+ * Every rank brings numbers of its own samples and gets those of all, in the order of the batch: so the state that each makes of them has
+ * the bits that one rank would give it. */
+
+/* The first sample of own anchor a in the batch that is in `shared`; -1: all its samples are here. */
+static int64_t first_shared(const gf_step *step, int64_t a) {
+    const gf_workspace *ws = step->ws;
+    const int64_t j = step->batch->row0 + a;
+    return step->apart == 0 || ws->apart[j] < 0 ? -1 : first_of_id(step, j);
+}
+
+static double *shared_of(const gf_step *step, int64_t j) { return step->ws->shared + GF_SHARED * step->ws->apart[j]; }
+
+/* The numbers of own sample a, to be filled; NULL: nobody else needs them. */
+static double *own_shared(const gf_step *step, int64_t a) {
+    return step->apart > 0 && step->ws->apart[step->batch->row0 + a] >= 0 ? shared_of(step, step->batch->row0 + a) : NULL;
+}
+
+static void clear_shared(const gf_step *step) {
+    if (step->apart > 0) memset(step->ws->shared, 0, sizeof(double) * (size_t)(GF_SHARED * step->apart));
+}
+
+static glofnd_status sum_shared(gf_step *step) {
+    enum { PART = 1 << 20 };
+    for (int64_t at = 0, n = GF_SHARED * step->apart; at < n; at += PART)
+        TRY(gf_step_sum_ranks(step, step->ws->shared + at, (int)GF_MIN(PART, n - at)));
+    return GLOFND_OK;
+}
+
+/* Quantiles of the rows, before anchor_quantile. All ranks call it, also one whose anchors need none. */
+static glofnd_status share_quantiles(gf_step *step, int i) {
+    clear_shared(step);
+    for (int64_t a = 0; a < step->plan.rows && step->apart > 0; a++) {
+        double *x = own_shared(step, a);
+        for (int v = 0; x && v < step->plan.per_sample; v++)
+            x[v] = (double)step->ws->side[i].quantile[a * step->plan.per_sample + v];
+    }
+    return sum_shared(step);
+}
+
 /* The mean over the rows of all samples of an anchor. */
 static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
     const int per_sample = step->plan.per_sample;
+    const int64_t shared = first_shared(step, anchor);
     double sum = 0.0;
     int64_t rows = 0;
-    for (int64_t a = step->ws->copy[anchor]; a >= 0; a = step->ws->next_copy[a])
+    for (int64_t j = shared; j >= 0; j = step->ws->next_apart[j])
+        for (int v = 0; v < per_sample; v++, rows++) sum += shared_of(step, j)[v];
+    for (int64_t a = shared < 0 ? step->ws->copy[anchor] : -1; a >= 0; a = step->ws->next_copy[a])
         for (int v = 0; v < per_sample; v++, rows++) sum += (double)step->ws->side[i].quantile[a * per_sample + v];
     return sum / (double)rows;
 }
@@ -956,6 +1023,7 @@ static glofnd_status open_thresholds(gf_step *step) {
             double sum[2] = {0.0, (double)p->rows};
             if (p->updating && gf_row_starts(p, &step->shared_row[i])) {
                 batch_quantiles(step, i, 1);
+                TRY(share_quantiles(step, i));
                 for (int64_t a = 0; a < p->rows; a++) sum[0] += anchor_quantile(step, i, a);
                 TRY(gf_step_sum_ranks(step, sum, 2));
             }
@@ -963,10 +1031,12 @@ static glofnd_status open_thresholds(gf_step *step) {
             step->shared_moves[i] = shared.open;
         } else if (p->updating && p->o.learner == GLOFND_LEARN_RING && ring_ready) {
             ring_quantiles(step, i);
+            TRY(share_quantiles(step, i));
         } else if (p->updating) {
             int starts = 0;
             for (int64_t a = 0; a < p->rows && !starts; a++) starts = gf_row_starts(p, &side->state[a]);
             if (starts) batch_quantiles(step, i, 1);
+            if (p->learner.init_visits) TRY(share_quantiles(step, i));
         }
         for (int64_t a = 0; a < p->rows; a++) {
             gf_window w = shared;
@@ -1070,21 +1140,37 @@ static void sum_kept(gf_step *step) {
 
 /* ----- lambda moves ----- */
 
-/* Negatives of anchor a, over all its copies, above lambda; and all of them. With groups and marks the passes count those above,
- * else the others: those kept and those listed below mid. */
-static double above_lambda(const gf_step *step, int i, int64_t a, double *negatives) {
+/* above[0], [1] = negatives of anchor a, over all its own samples, above lambda; and all of them. With groups and marks the passes count
+ * those above, else the others: those kept and those listed below mid. */
+static void own_above(const gf_step *step, int i, int64_t a, double *above) {
     const gf_plan *p = &step->plan;
     const gf_sum_out *sums = &step->ws->side[i].sums;
     const int counted = p->flags & GF_GROUP || p->marked;
-    double above = 0.0;
-    *negatives = 0.0;
+    above[0] = above[1] = 0.0;
     for (int64_t c = a; c >= 0; c = step->ws->next_copy[c])
         for (int64_t r = c * p->per_sample; r < (c + 1) * p->per_sample; r++) {
             const int64_t n = gf_row_negatives(p, i, step->ws->side[i].unpaired, r);
-            above += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
-            *negatives += (double)n;
+            above[0] += counted ? (double)sums->above[r] : (double)(n - sums->kept[r] - sums->window_le[r]);
+            above[1] += (double)n;
         }
-    return above;
+}
+
+/* Counts of the samples that others need: all ranks call it before all_above. */
+static glofnd_status share_above(gf_step *step, int i) {
+    clear_shared(step);
+    for (int64_t a = 0; a < step->plan.rows && step->apart > 0; a++) {
+        double *x = own_shared(step, a);
+        if (x && step->ws->copy[a] == a) own_above(step, i, a, x); /* of all own samples, in the place of the first */
+    }
+    return sum_shared(step);
+}
+
+/* The same over all samples of the anchor, on every rank. own: those of this rank. */
+static void all_above(const gf_step *step, int64_t a, const double *own, double *above) {
+    const int64_t shared = first_shared(step, a);
+    above[0] = shared < 0 ? own[0] : 0.0, above[1] = shared < 0 ? own[1] : 0.0;
+    for (int64_t j = shared; j >= 0; j = step->ws->next_apart[j])
+        above[0] += shared_of(step, j)[0], above[1] += shared_of(step, j)[1];
 }
 
 /* repeats: all copies of an anchor get the new state of the first one. */
@@ -1103,12 +1189,14 @@ static glofnd_status update_lambda(gf_step *step, int *again) {
         gf_side *side = &step->ws->side[i];
         const gf_sum_out *sums = &side->sums;
         double all[2] = {0.0, 0.0};
+        TRY(share_above(step, i));
         for (int64_t a = 0; a < p->rows; a++) {
-            double negatives;
+            double own[2], above[2];
             if (step->ws->copy[a] != a) continue;
-            const double above = above_lambda(step, i, a, &negatives);
-            all[0] += above, all[1] += negatives;
-            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, NULL, &side->fresh_state[a], above, negatives);
+            own_above(step, i, a, own);
+            all_above(step, a, own, above);
+            all[0] += own[0], all[1] += own[1];
+            if (!p->shared && side->open[a]) gf_lambda_update(&p->learner, NULL, &side->fresh_state[a], above[0], above[1]);
         }
         if (p->shared && step->shared_moves[i]) {
             TRY(gf_step_sum_ranks(step, all, 2));
@@ -1137,12 +1225,14 @@ static glofnd_status move_pooled(gf_step *step) {
         gf_side *side = &step->ws->side[i];
         glofnd_anchor *pool = &step->shared_row[i];
         double all[4] = {0.0};
+        TRY(share_above(step, i));
         for (int64_t a = 0; a < p->rows; a++) {
-            double negatives;
+            double own[2], above[2];
             if (step->ws->copy[a] != a) continue;
-            const double above = above_lambda(step, i, a, &negatives);
-            all[0] += above, all[1] += negatives;
-            if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above, negatives);
+            own_above(step, i, a, own);
+            all_above(step, a, own, above);
+            all[0] += own[0], all[1] += own[1];
+            if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above[0], above[1]);
         }
         if (p->o.repeats) share_state(step, i);
         pool_squares(step, i, (double)pool->lambda, &all[2]);
@@ -1206,27 +1296,44 @@ static void rescue_rows(gf_step *step) {
     }
 }
 
-/* repeats: u and temperature of every anchor, by all rows of its copies. Returns the sum of log u over the own samples. */
-static double close_copies(gf_step *step, int i) {
+/* Adds a sample to what an anchor's rows have in common: u, the gradient of the temperature, and how many there are. log_u: of its rows. */
+static void add_copy(const gf_plan *p, const double *log_u, double grad_tau, double *all_u, double *all_grad_tau,
+                     int64_t *copies) {
+    for (int v = 0; v < p->per_sample; v++) *all_u = gf_log_add(*all_u, log_u[v]);
+    *all_grad_tau += grad_tau;
+    ++*copies;
+}
+
+/* repeats: u and temperature of every anchor, by all rows of its samples. *all += the sum of log u over the own samples. */
+static glofnd_status close_copies(gf_step *step, int i, double *all) {
     const gf_plan *p = &step->plan;
     const gf_side *side = &step->ws->side[i];
-    double all = 0.0;
+    const double *rows = step->ws->row_log_u, *grads = step->ws->row_grad_tau;
+    const int per_sample = p->per_sample;
+    clear_shared(step);
+    for (int64_t a = 0; a < p->rows && step->apart > 0; a++) {
+        double *x = own_shared(step, a);
+        for (int v = 0; x && v < per_sample; v++) x[v] = rows[a * per_sample + v];
+        if (x) x[GF_SHARED - 1] = grads[a];
+    }
+    TRY(sum_shared(step));
     for (int64_t a = 0; a < p->rows; a++) {
         glofnd_anchor *row = &side->fresh_state[a];
+        const int64_t shared = first_shared(step, a);
         double log_u = -INFINITY, grad_tau = 0.0;
         int64_t copies = 0;
         if (step->ws->copy[a] != a) continue;
-        for (int64_t c = a; c >= 0; c = step->ws->next_copy[c], copies++) {
-            for (int v = 0; v < p->per_sample; v++) log_u = gf_log_add(log_u, step->ws->row_log_u[c * p->per_sample + v]);
-            grad_tau += step->ws->row_grad_tau[c];
-        }
+        for (int64_t j = shared; j >= 0; j = step->ws->next_apart[j])
+            add_copy(p, shared_of(step, j), shared_of(step, j)[GF_SHARED - 1], &log_u, &grad_tau, &copies);
+        for (int64_t c = shared < 0 ? a : -1; c >= 0; c = step->ws->next_copy[c])
+            add_copy(p, rows + c * per_sample, grads[c], &log_u, &grad_tau, &copies);
         if (gf_loss_individual(&p->o))
-            gf_row_update_tau(&p->o, row, 1.0 / (double)side->limits.inv_tau[a * p->per_sample], grad_tau / (double)copies);
-        if (gf_row_keeps_u(p)) row->log_u = (float)(log_u - log((double)(copies * p->per_sample)));
+            gf_row_update_tau(&p->o, row, 1.0 / (double)side->limits.inv_tau[a * per_sample], grad_tau / (double)copies);
+        if (gf_row_keeps_u(p)) row->log_u = (float)(log_u - log((double)(copies * per_sample)));
     }
     share_state(step, i);
-    for (int64_t a = 0; a < p->rows && gf_row_keeps_u(p); a++) all += (double)side->fresh_state[a].log_u;
-    return all;
+    for (int64_t a = 0; a < p->rows && gf_row_keeps_u(p); a++) *all += (double)side->fresh_state[a].log_u;
+    return GLOFND_OK;
 }
 
 /* Every row gets its loss and its weights in the gradient, every anchor its new u and, individually, its temperature. */
@@ -1276,7 +1383,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
             row->log_u = gf_row_mean_u(log_u, per_sample);
             sum.log_u += (double)row->log_u;
         }
-        if (p->o.repeats) sum.log_u += close_copies(step, i);
+        if (p->o.repeats) TRY(close_copies(step, i, &sum.log_u));
     }
     for (int i = 0; i < p->anchored; i++)
         for (int64_t a = 0; a < p->rows; a++) {

@@ -20,7 +20,8 @@ typedef struct gf_step {
     glofnd_anchor shared_row[2]; /* the one lambda of all anchors, moved in the course of the step */
     int shared_moves[2];         /* it is updated after the sums */
     int64_t rescued, repeats;
-    int64_t keys; /* of the store before the step */
+    int64_t keys;  /* of the store before the step */
+    int64_t apart; /* samples of anchors that have some on several ranks: exchange_samples of step.c */
 } gf_step;
 
 /* ----- step.c ----- */

@@ -60,6 +60,8 @@ typedef struct gf_near {   /* attraction by neighbours, see formulas/neighbours.
     float *panels;         /* [threads][dim * GF_NEIGHBOUR_BLOCK] */
 } gf_near;
 
+#define GF_SHARED 3 /* numbers of a sample that ranks exchange */
+
 typedef struct gf_workspace {
     gf_shape shape;         /* that the block is laid out for */
     unsigned configuration; /* of the context, that the shape is of */
@@ -85,7 +87,11 @@ typedef struct gf_workspace {
     int32_t *next_copy;               /* [rows] -1: the last one */
     int32_t *last_copy;               /* [cols] by key, while the lists are made */
     double *row_log_u, *row_grad_tau; /* [own] of the rows of a side */
-    int64_t *key_row;                 /* [rows] of a store of keys: rows of the own samples */
+    /* The same for anchors with samples on several ranks, which exchange what their own samples bring. */
+    int32_t *apart; /* [cols] place of a sample of such an anchor in `shared`, in the order of the batch; -1: none of these */
+    int32_t *next_apart; /* [cols] the next sample of the anchor in the batch; -1: the last one */
+    double *shared;      /* [samples of such anchors][GF_SHARED] to be summed over ranks; a rank fills the places of its own */
+    int64_t *key_row;    /* [rows] of a store of keys: rows of the own samples */
     void *tile_scratch, *select_scratch;
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;

@@ -29,8 +29,11 @@ CASES = (
     {"loss": "simclr", "learner": "shrinkage"}, {"loss": "clip", "learner": "shrinkage", "keys": True},
     {"loss": "sogclr", "learner": "shrinkage", "detector": "single"},
     {"loss": "simclr", "positives": True}, {"loss": "clip", "positives": True, "guide": True, "detector": "fixed-mutual"},
+    {"loss": "sogclr", "repeats": True}, {"loss": "isogclr", "repeats": True, "lambda_init": "quantile"},
+    {"loss": "clip", "repeats": True, "detector": "mutual"}, {"loss": "sogclr2", "repeats": True, "keys": True, "learner": "ring", "dim": DIM, "ring_rows": 64},
 )
 GUIDE = torch.randn(SAMPLES, 5, generator=torch.Generator().manual_seed(7)), torch.linspace(-0.5, 0.5, SAMPLES)
+COPIES = [0, 0, 2, 3, 4, 0, 6, 7, 2, 9, 10, 11, 12, 2, 14, 0]  # option repeats: which samples of a batch are one, on one rank and on several
 KEYS = torch.from_numpy(glofnd.keys([f"sample {i}" for i in range(SAMPLES)]))
 
 
@@ -56,6 +59,7 @@ def train(options, rank, world, device="cpu"):
     own = slice(rank * BATCH // world, (rank + 1) * BATCH // world)
     losses, grads = [], []
     for epoch, (a, b, index) in enumerate(batches()):
+        index = index[COPIES] if options.get("repeats") else index
         criterion.set_epoch(epoch)
         net.zero_grad()
         criterion.zero_grad()

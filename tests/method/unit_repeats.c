@@ -107,6 +107,40 @@ TEST(ranks_equal_one) {
     }
 }
 
+/* Parts of equal and of different sizes, which copies, also three of one anchor, lie on several of. */
+TEST(copies_may_lie_on_several_ranks) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_FASTCLIP_VIEWS; loss++)
+        for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
+            for (int kind = 1; kind <= 2; kind++)
+                for (int start = GLOFND_INIT_ONE; start <= GLOFND_INIT_QUANTILE; start++) {
+                    scene s = with_repeats(loss, kind);
+                    if (s.o.device != GLOFND_DEVICE_CPU) return; /* refused, see below */
+                    s.batch = kind == 1 ? 13 : 14;
+                    s.o.lambda_init = (glofnd_lambda_init)start;
+                    if (kind == 2) s.candidates[0] = 5, s.with_candidate_ids = 1;
+                    check_ranks(&s, ranks);
+                }
+}
+
+TEST(copies_on_several_ranks_move_every_kind_of_threshold) {
+    static const glofnd_detector detectors[] = {GLOFND_DETECT_GLOFND, GLOFND_DETECT_SINGLE, GLOFND_DETECT_MUTUAL,
+                                                GLOFND_DETECT_FNC, GLOFND_DETECT_POSITIVE};
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_SOGCLR2; loss++)
+        for (size_t d = 0; d < sizeof detectors / sizeof *detectors; d++)
+            for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
+                for (int warmup = 0; warmup < 3; warmup += 2) {
+                    scene s = with_repeats(loss, 2);
+                    if (s.o.device != GLOFND_DEVICE_CPU) return;
+                    if (detectors[d] != GLOFND_DETECT_GLOFND && (learner > GLOFND_LEARN_ADAM || warmup)) continue;
+                    if (learner == GLOFND_LEARN_RING && warmup) continue;
+                    s.batch = 15;
+                    s.o.detector = detectors[d], s.o.learner = (glofnd_learner)learner;
+                    s.o.lambda_warmup = warmup, s.o.ring_rows = 40;
+                    s.with_groups = loss % 2;
+                    check_ranks(&s, 4);
+                }
+}
+
 TEST(bits_depend_neither_on_threads_nor_on_calls) {
     for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         scene s = with_repeats(loss, 2);
@@ -145,8 +179,8 @@ static void expect_index_error(const scene *s, const glofnd_batch *q, const glof
     runner_free(&w);
 }
 
-/* Every rank of equal parts sees it, also one that has none of the copies. */
-TEST(copies_on_several_ranks_are_refused) {
+/* Every rank of equal parts sees it, also one that has none of the copies. With a sum over ranks they work: see above. */
+TEST(copies_on_several_ranks_need_a_sum_over_ranks) {
     scene s = with_repeats(LOSS_SOGCLR, 0);
     scene_batch b;
     s.batch = 12;
