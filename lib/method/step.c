@@ -854,7 +854,7 @@ static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     gf_quantile_place(p->negatives[i], p->copies, p->o.alpha, &s.best, &s.fraction);
-    if (keep && p->pooled) gf_pool_place(p, i, &s.best, &s.fraction);
+    if (keep && gf_pool_takes_largest(p, i)) s.best = 1, s.fraction = 0.0, s.unpaired = NULL;
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
     if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const LOSS[] = {"sogclr",   "simclr",  "clip",          "sogclr2",
-                                   "fastclip", "isogclr", "isogclr-views", "fastclip-views"};
+static const char *const LOSS[] = {"sogclr",  "simclr",        "clip",           "sogclr2", "fastclip",
+                                   "isogclr", "isogclr-views", "fastclip-views", "sigmoid", "siglip"};
 
 /* Candidates of each side that a loss has: two views have one set. */
 static void give_candidates(scene *s, int64_t a, int64_t b, int ids) {
@@ -201,9 +201,9 @@ TEST(every_combination_works_or_is_refused) {
 /* ---- finite differences, of the samples and of the candidates ---- */
 
 TEST(gradients_are_those_of_the_loss) {
-    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss < LOSSES; loss++)
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
-            const int forward = loss != LOSS_SOGCLR && loss != LOSS_SIMCLR && action == GLOFND_ACTION_ATTRACT;
+            const int forward = losses_list[loss].pairing == GLOFND_PAIRING_IMAGE_TEXT && action == GLOFND_ACTION_ATTRACT;
             scene s = with_candidates(loss, forward ? 0 : 6, 4, 1);
             if (forward) s.o.directions = GLOFND_DIRECTIONS_FORWARD;
             ref_store store;

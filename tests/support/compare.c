@@ -40,7 +40,7 @@ static void *array(int64_t count, size_t size) {
 runner runner_make(const scene *s) {
     runner w = {0};
     const gf_store_spec holds = scene_spec(s);
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = s->anchors, .dim = s->dim};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = s->anchors, .dim = s->dim, .keyed = s->keyed};
     expect_ok(w.ctx, glofnd_ctx_create(&s->o, &w.ctx, NULL, 0));
     expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
     if (s->lambda0 == 0) return w;
@@ -267,7 +267,7 @@ void expect_store(const scene *s, int step, runner *w, const ref_store *ref, con
         if (ref->bank_dim) expect_bank(s, step, w, ref, side);
         for (int64_t i = 0; i < ref->n; i++) expect_row(s, step, &rows[i], &ref->row[side][i], sharpest(r));
         if (ref->shared[side].clock == 0) continue;
-        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, &row));
+        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, s->keyed ? NULL : &(int64_t){GLOFND_SHARED}, 1, &row));
         expect_row(s, step, &row, &ref->shared[side], sharpest(r));
     }
     free(rows);

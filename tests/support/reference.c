@@ -288,7 +288,9 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
     case GLOFND_DETECT_FNC:
         if (off) break;
         if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
-        else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
+        else
+            flag_above(r, row,
+                       r->theta[row] = o->fnc_rule == GLOFND_FNC_THRESHOLD ? o->fnc_threshold : ref_quantile(r, row, o->alpha));
         break;
     case GLOFND_DETECT_MUTUAL:
         for (int64_t col = 0; col < r->cols && !off; col++) { /* candidates have no threshold */
@@ -342,7 +344,8 @@ static void rescue(ref_step *r, int64_t row) {
     r->rescued++;
 }
 
-/* COMPONENTS: labels by plain flooding of the graph in which every sample is joined to the one with the most similar row. */
+/* COMPONENTS: labels by plain flooding of the graph in which every sample is joined to the one with the most similar row, which
+ * may be a copy of it. */
 static void flag_components(ref_step *r) {
     const int64_t n = r->rows;
     int64_t *nearest = zeros(r->batch, sizeof *nearest), *of = zeros(r->batch, sizeof *of);
@@ -352,7 +355,7 @@ static void flag_components(ref_step *r) {
             double s = -INFINITY;
             for (int64_t pair = 0; pair < 4 && i != j; pair++) {
                 const int64_t row = 2 * i + pair / 2, col = 2 * j + pair % 2;
-                if (ref_is_negative(r, row, col)) s = fmax(s, r->sim[row * n + col]);
+                if (r->two_views || row % 2 != col % 2) s = fmax(s, r->sim[row * r->cols + col]);
             }
             if (s > best) second = best, best = s, nearest[i] = j;
             else second = fmax(second, s);
@@ -364,7 +367,7 @@ static void flag_components(ref_step *r) {
         for (int64_t i = 0; i < r->batch; i++) of[i] = of[nearest[i]] = of[i] < of[nearest[i]] ? of[i] : of[nearest[i]];
     for (int64_t row = 0; row < n; row++)
         for (int64_t col = 0; col < n; col++)
-            r->would[row * n + col] = ref_is_negative(r, row, col) && of[row / 2] == of[col / 2];
+            r->would[row * r->cols + col] = ref_is_negative(r, row, col) && of[row / 2] == of[col / 2];
     free(nearest);
     free(of);
 }

@@ -179,20 +179,20 @@ static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
 
 /* Adds weight times the term of one pair. */
 static void sigmoid_pair(const glofnd_options *o, ref_step *r, int64_t row, int64_t col, double weight, int y) {
-    const double share = weight * ref_softmax_part(o) / (double)r->batch, k = 1 / r->tau[row], s = r->sim[row * r->rows + col];
+    const double share = weight * ref_softmax_part(o) / (double)r->batch, k = 1 / r->tau[row], s = r->sim[row * r->cols + col];
     const double x = y * (k * s + r->bias), slope = -y * share / (1 + exp(x)); /* d/d(k s + b) */
     r->row_loss[row] += share * (x < 0 ? log1p(exp(x)) - x : log1p(exp(-x)));
-    r->dsim[row * r->rows + col] += slope * k;
+    r->dsim[row * r->cols + col] += slope * k;
     r->row_dtau[row] -= k * k * slope * s;
     r->row_dbias[row] += slope;
 }
 
 static void sigmoid_row(const glofnd_options *o, ref_step *r, int64_t row) {
-    for (int64_t col = 0; col < r->rows; col++) {
+    for (int64_t col = 0; col < r->cols; col++) {
         if (ref_is_positive(r, row, col)) sigmoid_pair(o, r, row, col, 1, 1);
         if (!ref_is_negative(r, row, col)) continue;
         sigmoid_pair(o, r, row, col, weight(o, r, row, col), -1);
-        if (r->flag[row * r->rows + col] && o->action == GLOFND_ACTION_ATTRACT) sigmoid_pair(o, r, row, col, 1, 1);
+        if (r->flag[row * r->cols + col] && o->action == GLOFND_ACTION_ATTRACT) sigmoid_pair(o, r, row, col, 1, 1);
     }
 }
 

@@ -50,8 +50,8 @@ static row_value evaluate(const glofnd_options *o, const ref_step *r, const doub
 /* SIGMOID: mean over the rows of a sample of the sum of its pairs' log(1 + exp(-y (S/tau + bias))). */
 static double sigmoid_value(const glofnd_options *o, const ref_step *r, const double *h, int64_t row, double tau) {
     double sum = 0;
-    for (int64_t col = 0; col < r->rows; col++) {
-        const int negative = ref_is_negative(r, row, col), flagged = r->flag[row * r->rows + col];
+    for (int64_t col = 0; col < r->cols; col++) {
+        const int negative = ref_is_negative(r, row, col), flagged = r->flag[row * r->cols + col];
         const double x = similarity(h + row * r->dim, h + col * r->dim, r->dim, o->normalize) / tau + r->bias;
         if (negative) sum += (flagged ? ref_flagged_weight(o) : 1) * log(1 + exp(x));
         if (ref_is_positive(r, row, col) || (flagged && o->action == GLOFND_ACTION_ATTRACT)) sum += log(1 + exp(-x));

@@ -20,6 +20,7 @@ typedef struct scene {
     int64_t candidates[2]; /* beyond the batch, of a and of b */
     int with_candidate_ids;
     int64_t guide_dim;  /* detector fixed: of a guide with an embedding and a threshold per id */
+    int keyed;          /* a store of keys, which are the ids */
     int with_positives; /* some samples are positives of each other, by id */
     int repeats;        /* 1: the second of every four samples is that before it; 2: the second and third of every six are */
     double noise;       /* spread of a class around its direction */

@@ -66,9 +66,7 @@ GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_rea
 GF_HD double gf_row_expects(const gf_plan *p, int i) { return p->learner.alpha * (double)(p->negatives[i] / p->copies); }
 
 /* SHRINKAGE starts from the largest similarity of every row, not from its quantile. */
-GF_HD void gf_pool_place(const gf_plan *p, int i, int64_t *best, double *fraction) {
-    if (gf_row_expects(p, i) < 1.0) *best = 1, *fraction = 0.0;
-}
+GF_HD int gf_pool_takes_largest(const gf_plan *p, int i) { return p->pooled && gf_row_expects(p, i) < 1.0; }
 
 GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     const int open = gf_row_begin_lambda(p, row, ring_ready, quantile);
