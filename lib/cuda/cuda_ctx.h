@@ -19,7 +19,10 @@ extern "C" {
 #define GF_PLAIN_FIELDS 11              /* ... those that a plain step may have: gf_is_plain() */
 #define GF_CUDA_FINE INT64_MAX          /* no failure */
 #define GF_CUDA_NO_ROOM (INT64_MAX - 1) /* as bad_id: the keys of the batch do not fit into the store */
-#define GF_POOL_FIELDS 4                /* SHRINKAGE: sums per side over these rows */
+/* The same for samples that are there several times; plus the position of one. */
+#define GF_CUDA_LONELY (INT64_C(1) << 40) /* it has no negative */
+#define GF_CUDA_APART (INT64_C(2) << 40)  /* its copies are on several ranks */
+#define GF_POOL_FIELDS 4                  /* SHRINKAGE: sums per side over these rows */
 
 /* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
 typedef struct gf_cuda_control {
@@ -49,13 +52,15 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *norm;              /* [all and candidates] */
     double *positive;         /* [all] S of the positive pair */
     gf_cuda_rows own, every;
-    float *pos;           /* [all] */
-    float *quantile;      /* [own] */
-    int32_t *unpaired;    /* [own] or NULL */
-    int64_t *row_id;      /* [own] */
-    glofnd_anchor *fresh; /* [rows] state of the anchors, with the new lambda */
-    uint8_t *starts;      /* [rows] the anchor takes the batch quantile as its lambda */
-    uint8_t *open;        /* [rows] */
+    float *pos;        /* [all] */
+    float *quantile;   /* [own] */
+    int32_t *unpaired; /* [own] or NULL, as is: */
+    int32_t *key;      /* [all and candidates] rows of one key >= 0 are of one anchor: the position of its first sample */
+    double *copy_log_u, *copy_grad_tau; /* [own] of the rows, for the anchors of several samples */
+    int64_t *row_id;                    /* [own] */
+    glofnd_anchor *fresh;               /* [rows] state of the anchors, with the new lambda */
+    uint8_t *starts;                    /* [rows] the anchor takes the batch quantile as its lambda */
+    uint8_t *open;                      /* [rows] */
 } gf_cuda_side;
 
 typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */
@@ -87,12 +92,16 @@ struct gf_device_ctx {
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_cuda_near near;
-    uint64_t near_key;      /* of the batch whose neighbours are in `near`; 0: there are none */
-    gf_link *links;         /* [cols][2] for a step of one rank */
-    int64_t *places;        /* [rows] of a store of keys: where the own samples are; -1: nowhere */
-    struct {                /* components of a batch */
-        float *value[2];    /* [all] per side: the largest similarity of a row to one of another sample ... */
-        int32_t *column[2]; /* ... and that row; -1: none */
+    uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
+    gf_link *links;    /* [cols][2] for a step of one rank */
+    int64_t *places;   /* [rows] of a store of keys: where the own samples are; -1: nowhere */
+    /* Samples of one anchor; NULL unless some may be. */
+    int32_t *key_table;        /* [2 cols] position + 1 of an anchor's first sample, at a place that its id gives; 0: free */
+    int32_t *key_count;        /* [cols][3] by that position: samples of the batch, candidates of each side */
+    int32_t *copy, *next_copy; /* [rows] repeats: the first and the next own sample of the same anchor; -1: none */
+    struct {                   /* components of a batch */
+        float *value[2];       /* [all] per side: the largest similarity of a row to one of another sample ... */
+        int32_t *column[2];    /* ... and that row; -1: none */
     } nearest;
     void *scratch; /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;

@@ -152,6 +152,11 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
         QUEUE(step, gf_cuda_find_places(call->s, batch->id + batch->row0, batch->rows, inserts, device->places, device->control,
                                         device->stream));
     }
+    if (call->plan->keyed) {
+        const int64_t *const extra[2] = {batch->candidates[0].id, batch->candidates[1].id};
+        if (call->plan->o.repeats) step->args.copy = device->copy, step->args.next_copy = device->next_copy;
+        QUEUE(step, gf_cuda_make_keys(&step->args, extra, device->key_table, device->key_count, device->stream));
+    }
     const gf_cuda_embed_job job = embed_job(device, call);
     TRY(embed_support(step));
     TRY(embed_candidates(step));
@@ -186,6 +191,12 @@ static gf_cuda_tau known_tau(const gf_cuda_step *args) {
     if (gf_loss_individual(&args->plan.o)) return GF_TAU_ANY;
     if (args->tau) return GF_TAU_ON_DEVICE;
     return 1.0 / args->plan.tau <= (double)GF_FIXED_LIMIT ? GF_TAU_ONE : GF_TAU_ANY;
+}
+
+/* Keys of the own rows of a side. */
+static const int32_t *own_keys(const cuda_step *step, int i) {
+    const int32_t *key = step->args.side[i].key;
+    return key ? key + first_own_row(step) : NULL;
 }
 
 /* Numbers of the own rows in pass B. */
@@ -230,6 +241,8 @@ static void make_passes(const cuda_step *step, gf_cuda_rows (*rows)(const cuda_s
                                     .col_score = scored ? &other->support : NULL,
                                     .q0 = first_own_row(step),
                                     .shift = args->plan.per_sample - 1,
+                                    .row_key = own_keys(step, i),
+                                    .col_key = other->key,
                                     .row = &y->row[i],
                                     .col = &y->col[i],
                                     .flags = args->plan.flags,
@@ -301,6 +314,11 @@ static gf_cuda_select selection(const cuda_step *step, int i, const gf_cuda_embe
                             .k = judged(step, other_side(step, i)),
                             .q0 = first_own_row(step),
                             .shift = step->args.plan.per_sample - 1,
+                            .alpha = step->args.plan.o.alpha,
+                            .row_key = own_keys(step, i),
+                            .col_key = step->args.side[other_side(step, i)].key,
+                            .unpaired = step->args.side[i].unpaired,
+                            .negatives = step->args.plan.negatives[i],
                             .value = step->args.side[i].quantile,
                             .scratch = step->device->scratch,
                             .math = (gf_cuda_math)step->device->math};
@@ -313,7 +331,7 @@ static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t
     gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
     gf_quantile_place(plan->negatives[i], plan->copies, plan->o.alpha, &p.best, &p.fraction);
-    if (wanted && plan->pooled) gf_pool_place(plan, i, &p.best, &p.fraction);
+    if (wanted && gf_pool_takes_largest(plan, i)) p.best = 1, p.fraction = 0.0, p.unpaired = NULL;
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
@@ -343,7 +361,7 @@ static glofnd_status ring_quantiles(const cuda_step *step, int i) {
     p.shift = -1;
     p.row_id = args->side[i].row_id;
     p.col_id = args->store.ring_id[other_side(step, i)];
-    p.alpha = args->plan.o.alpha;
+    p.row_key = NULL, p.unpaired = NULL;
     p.best = args->store.ring_rows;
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
@@ -513,6 +531,7 @@ static glofnd_status row_losses(const cuda_step *step) {
         QUEUE(step, gf_cuda_stats(sum.pass, plan->sides, stream_of(step)));
     }
     QUEUE(step, gf_cuda_finish(args, stream_of(step)));
+    if (args->copy) QUEUE(step, gf_cuda_close_copies(args, stream_of(step)));
     return GLOFND_OK;
 }
 
@@ -559,6 +578,8 @@ static glofnd_status candidate_gradients(const cuda_step *step) {
                                    .k = &k,
                                    .q0 = all, /* no sample of the batch */
                                    .shift = args->plan.per_sample - 1,
+                                   .row_key = side->key ? side->key + all : NULL,
+                                   .col_key = own_keys(step, other_side(step, i)),
                                    .row = &row,
                                    .col = &col,
                                    .col_role = 1,

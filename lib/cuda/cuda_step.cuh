@@ -10,6 +10,17 @@
 #include "cuda/passes/cuda_kernels.cuh"
 #include "glofnd.h"
 
+/* First place of an id in a table, as on the CPU (method/store.c): two multiplications spread ids of any stride. */
+__device__ __forceinline__ uint64_t gf_first_place(int64_t id, uint64_t places) {
+    uint64_t h = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    return __umul64hi(h, places);
+}
+
+/* Own samples of one anchor are a list from its first one on: its only one, unless an id may repeat. */
+__device__ __forceinline__ int64_t gf_first_copy(const gf_cuda_step &x, int64_t a) { return x.copy ? x.copy[a] : a; }
+__device__ __forceinline__ int64_t gf_next_copy(const gf_cuda_step &x, int64_t a) { return x.copy ? x.next_copy[a] : -1; }
+
 /* ---------- Types of the caller's embeddings and gradients: loads and stores as float32, kernels per type ---------- */
 
 __device__ __forceinline__ float gf_load(const float *x) { return __ldg(x); }
@@ -47,6 +58,7 @@ template <bool PLAIN> __device__ __forceinline__ void gf_assume(const gf_cuda_st
     __builtin_assume(x.bias == nullptr);
     __builtin_assume(i < x.plan.anchored);
     __builtin_assume(x.side[i].unpaired == nullptr);
+    __builtin_assume(x.copy == nullptr);
 }
 
 /* ---------- Sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds those up ---------- */
@@ -325,21 +337,28 @@ struct gf_least_similar {
     int equals; /* negatives that are as small, within the margin */
 };
 
+/* True if row `at` and column c, of all rows, are a pair of side i. */
+template <bool PLAIN> __device__ __forceinline__ bool gf_is_negative(const gf_cuda_step &x, int i, int64_t at, int64_t c) {
+    const int shift = x.plan.per_sample - 1;
+    if (at >> shift == c >> shift) return false;
+    const int32_t *key = PLAIN ? nullptr : x.side[i].key;
+    return !key || key[at] < 0 || key[at] != x.side[x.plan.sides == 2 ? 1 - i : 0].key[c];
+}
+
 /* The least similar negative of own row r. All threads of the block call this. */
-template <int THREADS>
+template <int THREADS, bool PLAIN>
 __device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_step &x, int i, int64_t r) {
     const gf_cuda_embed &q = x.side[i].z, &k = x.side[x.plan.sides == 2 ? 1 - i : 0].z;
-    const int shift = x.plan.per_sample - 1;
     const int64_t at = x.row0 * x.plan.per_sample + r, ld = q.f32.ld;
     const float *row = q.f32.row + at * ld;
     float low = INFINITY;
     for (int64_t c = threadIdx.x; c < k.f32.rows; c += THREADS)
-        if (at >> shift != c >> shift) low = fminf(low, gf_exact_dot(row, k.f32.row + c * ld, x.dim));
+        if (gf_is_negative<PLAIN>(x, i, at, c)) low = fminf(low, gf_exact_dot(row, k.f32.row + c * ld, x.dim));
     low = gf_block_min<THREADS>(low);
     int equals = 0;
     for (int64_t c0 = 0; c0 < k.f32.rows; c0 += THREADS) {
         const int64_t c = c0 + threadIdx.x;
-        const bool pair = c < k.f32.rows && at >> shift != c >> shift;
+        const bool pair = c < k.f32.rows && gf_is_negative<PLAIN>(x, i, at, c);
         equals += __syncthreads_count(pair && gf_exact_dot(row, k.f32.row + c * ld, x.dim) <= low + x.margin);
     }
     const gf_least_similar found = {low, equals};
@@ -348,7 +367,7 @@ __device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_
 
 /* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own`; `empty`: it
  * has no kept negative. True where the row was rescued. */
-template <int THREADS>
+template <int THREADS, bool PLAIN>
 __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t r0, int slots, bool empty, gf_summed_row &own) {
     __shared__ unsigned char todo[THREADS];
     if (!__syncthreads_or(empty)) return false;
@@ -356,7 +375,7 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
     __syncthreads();
     for (int slot = 0; slot < slots; slot++) {
         if (!todo[slot]) continue;
-        const gf_least_similar found = gf_find_least_similar<THREADS>(x, i, r0 + slot);
+        const gf_least_similar found = gf_find_least_similar<THREADS, PLAIN>(x, i, r0 + slot);
         if (slot != int(threadIdx.x)) continue;
         gf_row_rescue(&x.plan, &own, found.value, found.equals);
         own.floor += x.margin;
@@ -418,6 +437,22 @@ __device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, 
     return row;
 }
 
+/* The state of own anchor a is complete. `first`: this sample of it, or its only one, writes it. */
+__device__ __forceinline__ void gf_close_anchor(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &row, bool first,
+                                                gf_totals &t) {
+    const gf_plan &p = x.plan;
+    t.lambda = double(row.lambda);
+    t.tau = double(row.tau);
+    const bool writes = i < p.anchored && !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
+    if (p.shared) {
+        const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
+        const glofnd_anchor shared = gf_moved_shared(x, i);
+        if (used) t.lambda = double(shared.lambda);
+        if (p.updating && a == 0 && writes && !p.pooled) gf_write_shared(x, i, shared); /* of the pool: gf_move_pool */
+    }
+    if (writes && first) gf_write_row(x, i, gf_state_place(&x, a), row);
+}
+
 /* After the u of its rows; one thread per anchor. `end`: of its first row, grad_tau: the mean of its rows; `row`: lambda has
  * moved. */
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
@@ -428,16 +463,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
         row.log_u = gf_row_mean_u(log_u, p.per_sample);
         t.log_u = double(row.log_u);
     }
-    t.lambda = double(row.lambda);
-    t.tau = double(row.tau);
-    const bool writes = i < p.anchored && !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
-    if (p.shared) {
-        const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
-        const glofnd_anchor shared = gf_moved_shared(x, i);
-        if (used) t.lambda = double(shared.lambda);
-        if (p.updating && a == 0 && writes && !p.pooled) gf_write_shared(x, i, shared); /* of the pool: gf_move_pool */
-    }
-    if (writes) gf_write_row(x, i, gf_state_place(&x, a), row);
+    gf_close_anchor(x, i, a, row, true, t);
 }
 
 /* ----- a block's rows ----- */
@@ -455,7 +481,7 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     gf_totals t = {};
     t.detector_kept = double(s.kept);
     if (!p.masking) s.kept = static_cast<int32_t>(s.negatives);
-    if (p.rescues) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
+    if (p.rescues) t.rescued = gf_rescue<THREADS, PLAIN>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
     gf_assume<PLAIN>(x, i);
     if (!PLAIN && p.pooled && p.updating) {
@@ -463,18 +489,20 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
         int32_t above = counted ? x.side[i].own.above[r] : static_cast<int32_t>(gf_cuda_row_negatives(x, i, r) - t.detector_kept);
         x.side[i].own.above[r] = above;
         if (p.per_sample == 2) above += __shfl_xor_sync(3u << (threadIdx.x % 32 & ~1), above, 1);
-        if (!p.shared)
+        if (!p.shared && !x.copy)
             gf_lambda_shrink(&p.learner, &x.control->shared[i], &fresh, double(above),
                              gf_anchor_negatives(x, i, r / p.per_sample));
     }
     gf_row_end end = gf_finish_row<PLAIN>(x, i, r, s, fresh.log_u, t);
+    const bool copies = !PLAIN && x.copy; /* close_copies of cuda_keys.cu does the rest */
+    if (copies) x.side[i].copy_log_u[r] = end.log_u, x.side[i].copy_grad_tau[r] = end.grad_tau;
     double log_u[2] = {end.log_u, 0.0};
     if (p.per_sample == 2) {
         const unsigned both = 3u << (threadIdx.x % 32 & ~1);
         log_u[1] = __shfl_down_sync(both, end.log_u, 1);
         end.grad_tau = 0.5 * end.grad_tau + 0.5 * __shfl_down_sync(both, end.grad_tau, 1); /* views share their temperature */
     }
-    if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
+    if (r % p.per_sample == 0 && !copies) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
     if (i >= p.anchored) t = {}; /* rows of this side are only columns */
     gf_note_row<PLAIN ? GF_PLAIN_FIELDS : GF_ROW_FIELDS>(x, i, r, t);
 }

@@ -1,5 +1,6 @@
 /* cuda_step.h - the kernels of a step that work per anchor and per row, between the passes of cuda_pass.h.
  *
+ *     keys      samples of one anchor, if there may be some                  (cuda_keys.cu)
  *     begin     unit rows, positives; ids checked, state gathered: `open`    (cuda_step_begin.cu)
  *     count     negatives above the old lambda, where it moves
  *     decide    lambda moves                                                  (cuda_step_rows.cu)
@@ -30,7 +31,8 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     const void *bank[2]; /* [cols][dim] float16, averages before the step; NULL: those of the store */
     gf_cuda_side side[2];
     gf_cuda_control *control;
-    int64_t *seen_ids; /* [2][2 cols] */
+    int64_t *seen_ids;               /* [2][2 cols] */
+    const int32_t *copy, *next_copy; /* [rows] repeats; NULL: all ids differ */
     double *partial, *row_totals;
     gf_link *links;        /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
     void *grad_a, *grad_b; /* [rows] rows of grad_dtype numbers, grad_stride apart */
@@ -53,6 +55,12 @@ enum {                     /* tasks of `open`: all at once, unless a selection c
        GF_CUDA_OPEN = 4    /* thresholds */
 };
 
+/* Keys of rows and candidates, and what follows from them: side[].unpaired, copy and next_copy. extra_id: of the candidates of each
+ * side; NULL: unknown. table, count: gf_device_ctx.key_table, key_count. */
+cudaError_t gf_cuda_make_keys(const gf_cuda_step *x, const int64_t *const *extra_id, int32_t *table, int32_t *count,
+                              cudaStream_t stream);
+/* repeats, after finish: the state of every anchor, by all rows of its samples. */
+cudaError_t gf_cuda_close_copies(const gf_cuda_step *x, cudaStream_t stream);
 /* Unit rows by `job`, and the tasks of `open`, in one launch. */
 cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream);
 cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream);

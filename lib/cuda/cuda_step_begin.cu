@@ -122,18 +122,11 @@ static __device__ void note_bad_id(gf_cuda_control *c, int64_t position, int rep
     atomicMin(reinterpret_cast<long long *>(&c->bad_id), static_cast<long long>(2 * position + repeated));
 }
 
-/* First place of an id, as on the CPU (method/store/store.c): two multiplications spread ids of any stride. */
-static __device__ uint64_t first_place(int64_t id, uint64_t places) {
-    uint64_t h = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
-    return __umul64hi(h, places);
-}
-
 /* Puts the key into a table of so many places; true if it was there. Threads race for places, but a repeated key is found in any
  * order. */
 static __device__ bool insert_key(int64_t *table, uint64_t places, int64_t key) {
     const unsigned long long mine = static_cast<unsigned long long>(key) + 1;
-    for (uint64_t at = first_place(key, places);; at = at + 1 == places ? 0 : at + 1) {
+    for (uint64_t at = gf_first_place(key, places);; at = at + 1 == places ? 0 : at + 1) {
         const unsigned long long old = atomicCAS(reinterpret_cast<unsigned long long *>(&table[at]), 0ull, mine);
         if (old == 0 || old == mine) return old == mine;
     }
@@ -141,7 +134,8 @@ static __device__ bool insert_key(int64_t *table, uint64_t places, int64_t key) 
 
 /* As on the CPU: ids are distinct rows of the store; where slots are given, the slots are, and ids only differ. */
 static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
-    if (x.store.key) { /* keys only differ */
+    if (x.store.key && x.copy) return; /* any keys */
+    if (x.store.key) {                 /* keys only differ */
         const bool again = id == -1 ? atomicExch(&x.control->lone_key, 1) != 0
                                     : insert_key(x.seen_ids, 2 * static_cast<uint64_t>(x.plan.cols), id);
         if (again) note_bad_id(x.control, j, 1);
@@ -154,8 +148,9 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
         return;
     }
     const uint64_t places = 2 * static_cast<uint64_t>(x.plan.cols);
-    bool again = insert_key(x.seen_ids, places, id);
-    if (x.slot && own) again |= insert_key(x.seen_ids + places, places, place);
+    const int64_t first = own && x.copy ? x.copy[j - x.row0] : j - x.row0; /* repeats: all copies have its slot */
+    bool again = x.copy ? x.slot && own && x.slot[first] != place : insert_key(x.seen_ids, places, id);
+    if (x.slot && own && first == j - x.row0) again |= insert_key(x.seen_ids + places, places, place);
     if (again) note_bad_id(x.control, j, 1);
 }
 
@@ -204,8 +199,10 @@ static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t i
 
 static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a) {
     double sum = 0.0;
-    for (int v = 0; v < x.plan.per_sample; v++) sum += double(x.side[i].quantile[a * x.plan.per_sample + v]);
-    return sum / x.plan.per_sample;
+    int64_t rows = 0;
+    for (int64_t c = gf_first_copy(x, a); c >= 0; c = gf_next_copy(x, c))
+        for (int v = 0; v < x.plan.per_sample; v++, rows++) sum += double(x.side[i].quantile[c * x.plan.per_sample + v]);
+    return sum / double(rows);
 }
 
 static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {

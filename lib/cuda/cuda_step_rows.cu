@@ -36,9 +36,15 @@ static __global__ void __launch_bounds__(THREADS) decide(const gf_cuda_step x) {
         lambda = gf_moved_shared(x, i).lambda; /* finish writes the row */
     } else {
         glofnd_anchor row = x.side[i].fresh[a];
-        int64_t above = 0;
-        for (int v = 0; v < per_sample; v++) above += own.above[a * per_sample + v];
-        if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, i, a, row, above);
+        double above = 0.0, negatives = 0.0;
+        for (int64_t c = gf_first_copy(x, a); c >= 0; c = gf_next_copy(x, c)) { /* all samples of the anchor */
+            for (int v = 0; v < per_sample; v++) above += double(own.above[c * per_sample + v]);
+            negatives += gf_anchor_negatives(x, i, c);
+        }
+        if (x.side[i].open[a]) {
+            gf_lambda_descend(&x.plan.learner, &row, above, negatives);
+            x.side[i].fresh[a] = row;
+        }
         lambda = row.lambda;
     }
     for (int v = 0; v < per_sample; v++) own.lo[a * per_sample + v] = gf_lambda_threshold(lambda);
@@ -285,7 +291,7 @@ int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
     const int64_t rows = pass->q->f32.rows, ld = pass->k->f32.ld;
     const int cols = most_columns(pass, x->plan.sides);
     const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    if (x->plan.shared || x->plan.topk || x->plan.marked || cols > 4096 || ld > 1024 ||
+    if (x->plan.shared || x->plan.topk || x->plan.marked || x->plan.keyed || cols > 4096 || ld > 1024 ||
         gf_block_rows(static_cast<int>(rows)) != 16)
         return 0;
     return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), cols) + 4096 <= max;

@@ -23,7 +23,7 @@ static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, i
     for (int i = 0; i < 4; i++) {
         const int r = r0 + 4 * ty + i, c = c0 + 4 * tx;
         for (int j = 0; j < 4; j++)
-            if (!gf_is_pair(a, r, c + j)) s[i][j] = CUDART_NAN_F;
+            if (!gf_is_pair_of<FLAGS>(a, r, c + j)) s[i][j] = CUDART_NAN_F;
         const auto v = [&](int j) { return s[i][j]; };
         const auto score = [&](int j) { return scored ? other[i][j] : s[i][j]; };
         const auto col = [&](int j) { return c + j; };
@@ -51,7 +51,9 @@ template <unsigned FLAGS> static __global__ void __launch_bounds__(GF_EXACT_THRE
 }
 
 cudaError_t gf_stats_exact(const gf_tile_args &a, cudaStream_t stream) {
-    auto *const made = a.flags & GF_SIGMOID ? stats_exact<GF_ANY_SIGMOID> : stats_exact<GF_ANY_FLAGS>;
+    auto *const made = a.row_key              ? stats_exact<GF_ANY_KEYED>
+                       : a.flags & GF_SIGMOID ? stats_exact<GF_ANY_SIGMOID>
+                                              : stats_exact<GF_ANY_FLAGS>;
     made<<<(a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, GF_EXACT_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }
@@ -88,7 +90,7 @@ static __device__ __forceinline__ void weigh_tile(const gf_tile_args &a, int r0,
         const gf_weight_view y = gf_view_column<gf_exp_exact>(a, gf_flags_of<FLAGS>(a), c);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float v = gf_is_pair(a, r0 + 4 * ty + i, c) ? s[i][j] : CUDART_NAN_F;
+            const float v = gf_is_pair_of<FLAGS>(a, r0 + 4 * ty + i, c) ? s[i][j] : CUDART_NAN_F;
             sm.p[4 * ty + i][4 * tx + j] =
                 gf_pair_weight<gf_exp_exact>(a, gf_flags_of<FLAGS>(a), x[i], y, r0 + 4 * ty + i, c, v, scored ? score[i][j] : v,
                                              col_scored ? col_score[i][j] : v, t[i]);
@@ -153,7 +155,9 @@ template <unsigned FLAGS> static __global__ void __launch_bounds__(GF_EXACT_THRE
 cudaError_t gf_grad_exact(const gf_tile_args &a, cudaStream_t stream) {
     const int slices = a.row.grad ? (a.ld + SLICE - 1) / SLICE : 1;
     const dim3 grid((a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, slices);
-    auto *const made = a.flags & GF_SIGMOID ? grad_exact<GF_ANY_SIGMOID> : grad_exact<GF_ANY_FLAGS>;
+    auto *const made = a.row_key              ? grad_exact<GF_ANY_KEYED>
+                       : a.flags & GF_SIGMOID ? grad_exact<GF_ANY_SIGMOID>
+                                              : grad_exact<GF_ANY_FLAGS>;
     made<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }

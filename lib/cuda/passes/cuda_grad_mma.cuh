@@ -195,6 +195,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
         gf_copy_commit();
         gf_scores<C>(acc, rows, row, here, col);
         if (gf_has_blanks(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, ANY ? CUDART_NAN_F : -CUDART_INF_F);
+        if (FLAGS == GF_ANY_KEYED) gf_blank_keys<C>(a, acc, r0 + row, c0 + col, CUDART_NAN_F);
         if (ANY) gf_any_weights<C, FLAGS>(a, acc, y, r0 + row, c0 + col);
         else gf_plain_weights<C, FLAGS>(acc, x, numbers.w[buffer] + col, numbers.theta[buffer] + col, nullptr, k);
         gf_weighted<C>(out, acc, here, col, blockIdx.y * C::OUT);

@@ -23,6 +23,7 @@ struct gf_tile_args {
     gf_operand q, k, score, col_score; /* score.f32 NULL: S itself scores */
     int dim, ld;
     int q0, shift;
+    const int32_t *row_key, *col_key; /* NULL, or for the kernels of GF_ANY_KEYED */
     gf_cuda_rows row, col;
     int col_role;
     unsigned flags;
@@ -59,11 +60,13 @@ static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
 /* FLAGS of a kernel: constant flags, or any. GF_SIGMOID has kernels of its own: its code would slow down those of other losses. */
 #define GF_ANY_FLAGS 0xffffffffu   /* without GF_SIGMOID */
 #define GF_ANY_SIGMOID 0x7fffffffu /* with it */
+#define GF_ANY_KEYED 0xdfffffffu   /* with or without it, and with keys: likewise */
 
-constexpr bool gf_is_any(unsigned flags) { return flags == GF_ANY_FLAGS || flags == GF_ANY_SIGMOID; }
+constexpr bool gf_is_any(unsigned flags) { return flags == GF_ANY_FLAGS || flags == GF_ANY_SIGMOID || flags == GF_ANY_KEYED; }
 
 template <unsigned FLAGS> __device__ __forceinline__ unsigned gf_flags_of(const gf_tile_args &a) {
     if (!gf_is_any(FLAGS)) return FLAGS;
+    if (FLAGS == GF_ANY_KEYED) return a.flags;
     return FLAGS == GF_ANY_FLAGS ? a.flags & ~unsigned(GF_SIGMOID) : (a.flags & ~unsigned(GF_SHIFT)) | GF_SIGMOID;
 }
 
@@ -73,6 +76,7 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     a.score = gf_operand_of(p->score), a.col_score = gf_operand_of(p->col_score);
     a.dim = static_cast<int>(p->k->f32.dim), a.ld = static_cast<int>(p->k->f32.ld);
     a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
+    a.row_key = p->row_key, a.col_key = p->col_key;
     a.row = *p->row;
     if (p->col) a.col = *p->col;
     a.col_role = p->col_role;
@@ -86,6 +90,16 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
 __device__ __forceinline__ bool gf_is_pair(const gf_tile_args &a, int r, int c) {
     if (r >= a.q.rows || c >= a.k.rows) return false;
     return a.shift < 0 || (a.q0 + r) >> a.shift != c >> a.shift;
+}
+
+/* Row keys and column keys that are equal mean one anchor; negative: a row that shares its anchor with none. */
+__device__ __forceinline__ bool gf_one_anchor(const int32_t *row_key, const int32_t *col_key, int r, int c) {
+    return row_key[r] >= 0 && row_key[r] == col_key[c];
+}
+
+/* gf_is_pair of the kernels with these FLAGS. */
+template <unsigned FLAGS> __device__ __forceinline__ bool gf_is_pair_of(const gf_tile_args &a, int r, int c) {
+    return gf_is_pair(a, r, c) && !(FLAGS == GF_ANY_KEYED && gf_one_anchor(a.row_key, a.col_key, r, c));
 }
 
 /* True if rows [r0, r0 + m) and columns [c0, c0 + n) hold an entry that is no pair. Rows past the end do not count. */
@@ -106,6 +120,8 @@ cudaError_t gf_stats_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_stats_split(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
+cudaError_t gf_stats_keyed(const gf_tile_args &a, int halves, cudaStream_t stream);
+cudaError_t gf_grad_keyed(const gf_tile_args &a, int halves, cudaStream_t stream);
 
 static inline int gf_device_attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
@@ -124,7 +140,8 @@ static inline int gf_block_rows(int rows) {
 struct gf_product_args {
     gf_operand q, k; /* q: all rows */
     int ld, r0, rows, q0, shift;
-    const int64_t *row_id, *col_id; /* equal ids are no pair; NULL: none */
+    const int64_t *row_id, *col_id;   /* equal ids are no pair; NULL: none */
+    const int32_t *row_key, *col_key; /* NULL, or as gf_tile_args */
     float *s;
     const int64_t *live; /* columns from *live on are no pairs; NULL: none */
 };
@@ -136,8 +153,9 @@ __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, 
     if (r >= a.r0 + a.rows || r >= a.q.rows || c >= a.k.rows) return;
     if (a.live && c >= *a.live) v = CUDART_NAN_F;
     const bool same = (a.shift >= 0 && (a.q0 + r) >> a.shift == c >> a.shift) || (a.row_id && a.row_id[r] == a.col_id[c]);
+    const bool keyed = a.row_key && gf_one_anchor(a.row_key, a.col_key, r, c);
     float *s = a.s + static_cast<int64_t>(r - a.r0) * a.k.rows + c;
-    *s = same ? CUDART_NAN_F : v;
+    *s = same || keyed ? CUDART_NAN_F : v;
 }
 
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */

@@ -36,6 +36,7 @@ cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_cuda_marking *m, cudaSt
     gf_product_args product = {};
     product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
     product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(p->q0), product.shift = p->shift;
+    product.row_key = p->row_key, product.col_key = p->col_key;
     product.s = static_cast<float *>(p->scratch);
     const gf_cuda_rows &row = *p->row;
     mark_args a = {*m, product.s, 0, product.k.rows, row.marks, row.marks_col, row.marks_ld};
@@ -74,6 +75,7 @@ static __global__ void __launch_bounds__(THREADS) mask(const mask_args m) {
 static gf_product_args product_of(const gf_tile_args &a, const gf_operand &q, int r0, int rows, float *s) {
     gf_product_args x = {};
     x.q = q, x.k = a.k, x.ld = a.ld, x.r0 = r0, x.rows = rows, x.q0 = a.q0, x.shift = a.shift, x.s = s;
+    x.row_key = a.row_key, x.col_key = a.col_key;
     return x;
 }
 

@@ -24,11 +24,16 @@ static gf_tile_args args_of(const gf_cuda_pass *p, unsigned flags, bool fixed, i
     return a;
 }
 
+/* Those for Hopper know no keys. */
+static bool serves_hopper(const gf_tile_args &a) { return gf_hopper && !a.row_key; }
+
 /* One side. */
 static cudaError_t run_alone(gf_pass_kind kind, const gf_tile_args &a, int halves, cudaStream_t stream) {
     const bool stats = kind == GF_PASS_STATS;
     cudaError_t e = cudaSuccess;
-    if (a.q.rows == 0 || (gf_hopper && gf_hopper->pass(kind, a, halves, NULL, stream, &e))) return e;
+    if (a.q.rows == 0 || (serves_hopper(a) && gf_hopper->pass(kind, a, halves, NULL, stream, &e))) return e;
+    if (a.row_key && halves > 0 && fits(a.ld, halves))
+        return stats ? gf_stats_keyed(a, halves, stream) : gf_grad_keyed(a, halves, stream);
     if (halves == 1) return stats ? gf_stats_bf16(a, stream) : gf_grad_bf16(a, stream);
     if (halves == 2 && fits(a.ld, 2)) return stats ? gf_stats_split(a, stream) : gf_grad_split(a, stream);
     return stats ? gf_stats_exact(a, stream) : gf_grad_exact(a, stream);
@@ -50,7 +55,7 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, gf_pas
     gf_tile_args a = args_of(p, flags, fixed, when);
     const gf_cuda_rows *mirror = mirror_of(p, n);
     cudaError_t e = cudaSuccess;
-    if (gf_hopper && mirror && gf_hopper->pass(kind, a, pass_halves(p, a), mirror, stream, &e)) return e;
+    if (serves_hopper(a) && mirror && gf_hopper->pass(kind, a, pass_halves(p, a), mirror, stream, &e)) return e;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = args_of(&p[i], flags, fixed, when);
         e = run_alone(kind, a, pass_halves(&p[i], a), stream);
@@ -62,7 +67,7 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, gf_pas
 static bool wants_fixed(const gf_cuda_pass *p, int n, unsigned flags, gf_pass_kind kind) {
     for (int i = 0; gf_hopper && i < n; i++) {
         const gf_tile_args a = args_of(&p[i], flags, true, 0);
-        if (gf_hopper->wants_fixed(kind, a, pass_halves(&p[i], a), mirror_of(p, n))) return true;
+        if (!a.row_key && gf_hopper->wants_fixed(kind, a, pass_halves(&p[i], a), mirror_of(p, n))) return true;
     }
     return false;
 }
@@ -97,7 +102,7 @@ size_t gf_cuda_move_bytes(int64_t rows, int64_t cols) {
 int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m) {
     for (int i = 0; i < n; i++) {
         const gf_tile_args a = args_of(&p[i], p[i].flags, false, 0);
-        if (!gf_hopper || !gf_hopper->can_move(a, pass_halves(&p[i], a), m)) return 0;
+        if (!serves_hopper(a) || !gf_hopper->can_move(a, pass_halves(&p[i], a), m)) return 0;
     }
     return 1;
 }

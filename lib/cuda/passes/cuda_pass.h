@@ -86,6 +86,7 @@ typedef struct gf_cuda_pass {
     const gf_cuda_embed *score, *col_score; /* GF_TIE: embeddings that score instead of q and k; NULL: q and k. EXACT only */
     int64_t q0;                             /* position of q's first row in the global batch; k holds all of it */
     int shift;                              /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
+    const int32_t *row_key, *col_key; /* NULL, or rows and columns of one key >= 0 are no pair, either: kernels of their own */
     const gf_cuda_rows *row, *col;
     int col_role; /* grad: P holds the weights of the columns' anchors, too */
     unsigned flags;
@@ -118,10 +119,14 @@ typedef struct gf_cuda_select { /* order statistics of row r of q among its colu
     const int64_t *row_id, *col_id; /* both or neither: columns with the row's id are left out, and best is the largest of 1 and
                                        alpha times what is left, rounded; `best` then only bounds it */
     double alpha;
-    int round_up;  /* with ids: rounded up instead */
-    float *value;  /* out [rows] */
-    int32_t *tie;  /* out, or NULL: the column up to which values equal to value[] are among the best */
-    void *scratch; /* gf_cuda_select_scratch bytes */
+    const int32_t *row_key, *col_key; /* NULL, or as gf_cuda_pass ... */
+    const int32_t *unpaired; /* ... and row r has so many columns less: where there are some, best and fraction are those of
+                                         the quantile of alpha among the rest of ... */
+    int64_t negatives;       /* ... these */
+    int round_up;            /* with ids: rounded up instead */
+    float *value;            /* out [rows] */
+    int32_t *tie;            /* out, or NULL: the column up to which values equal to value[] are among the best */
+    void *scratch;           /* gf_cuda_select_scratch bytes */
     const uint8_t *
         wanted; /* [samples of q, by shift]; 0: its values need not be computed, as a captured graph must decide. NULL: all are */
     const int64_t *live; /* columns from *live on do not count. NULL: all do */

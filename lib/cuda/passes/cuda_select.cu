@@ -15,6 +15,22 @@ __device__ __forceinline__ float gf_order_value(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
+/* What rows have of which some columns are no pairs, as both ends are one anchor: as place_of of cpu/cpu_passes.c. */
+struct keyed_place {
+    const int32_t *unpaired; /* NULL: there are no such rows */
+    int64_t negatives;
+    double alpha;
+};
+
+/* gf_quantile_place of util/array.c for row r, with the same bits; what is given, unless the row has such columns. */
+__device__ __forceinline__ void gf_keyed_place(const keyed_place &x, int r, int64_t &best, double &fraction) {
+    const int64_t left = x.unpaired ? x.negatives - x.unpaired[r] : 0;
+    if (!x.unpaired || x.unpaired[r] == 0) return;
+    const double position = __dmul_rn(1.0 - x.alpha, double(left - 1)), below = floor(position);
+    best = left - int64_t(below);
+    fraction = __dsub_rn(position, below);
+}
+
 /* ---------- From similarities that are written ----------
  *
  * The similarities of some rows are written (cuda_kernels.cuh), then one block per row finds the wanted one, eight bits of its
@@ -32,6 +48,7 @@ struct select_args {
     int by_id, round_up;
     float *value;
     int32_t *tie;
+    keyed_place keyed;
 };
 
 /* Sum over the block, in every thread. */
@@ -46,8 +63,7 @@ static __device__ int block_sum(int x, int *shared) {
 }
 
 /* The wanted rank of a row: as on the CPU, util/array.c and cpu_passes.c. */
-static __device__ int rank_of(const select_args &a, int count) {
-    int64_t best = a.best;
+static __device__ int rank_of(const select_args &a, int count, int64_t best) {
     if (a.by_id) best = a.round_up ? int64_t(ceil(a.alpha * double(count) * (1.0 - 1e-14))) : llround(a.alpha * double(count));
     if (best < 1) best = 1;
     return int(best < count ? best : count);
@@ -118,7 +134,10 @@ static __device__ int nth_equal(const float *s, int cols, unsigned key, int n) {
 static __device__ void pick_rank(const select_args &a, const float *s, int r, int *histogram, int *shared) {
     int count = 0, greater = 0;
     for (int c = threadIdx.x; c < a.cols; c += SELECT_THREADS) count += s[c] == s[c];
-    const int rank = rank_of(a, block_sum(count, shared));
+    int64_t best = a.best;
+    double fraction = a.fraction;
+    gf_keyed_place(a.keyed, r, best, fraction);
+    const int rank = rank_of(a, block_sum(count, shared), best);
     if (rank < 1) {
         if (threadIdx.x == 0) a.value[r] = CUDART_NAN_F;
         return;
@@ -127,9 +146,9 @@ static __device__ void pick_rank(const select_args &a, const float *s, int r, in
     for (int c = threadIdx.x; c < a.cols; c += SELECT_THREADS) greater += s[c] == s[c] && gf_order_key(s[c]) > key;
     greater = block_sum(greater, shared);
     float value = gf_order_value(key);
-    if (rank > 1 && a.fraction > 0.0) {
+    if (rank > 1 && fraction > 0.0) {
         const float next = next_above(s, a.cols, key, greater, rank);
-        value = float(double(value) + a.fraction * (double(next) - double(value)));
+        value = float(double(value) + fraction * (double(next) - double(value)));
     }
     const int tie = a.tie ? nth_equal(s, a.cols, key, rank - greater) : 0;
     if (threadIdx.x) return;
@@ -163,6 +182,7 @@ struct wish {
     double fraction;
     float *value;
     const uint8_t *wanted; /* [samples]; NULL: all are */
+    keyed_place keyed;     /* of the kernels with keys */
 };
 
 /* Search of a block: of every row, the wanted key. */
@@ -181,9 +201,10 @@ template <class C> struct rounded_rows { /* on tensor cores */
     static constexpr int ROWS = C::BM, OWN = 2, THREADS = C::THREADS, BYTES = C::TILES;
     static_assert(C::MT == 1, "two rows per thread");
     static __device__ __forceinline__ int row(int i) { return threadIdx.x / 32 / C::WN * 16 + 8 * i + threadIdx.x % 32 / 4; }
-    template <class Visit>
+    template <bool KEYED, class Visit>
     static __device__ __forceinline__ void each(const gf_tile_args &a, unsigned char *shared, int r0, Visit visit) {
-        gf_each_tile<C>(a, shared, r0, CUDART_NAN_F, [&](const float(&acc)[1][C::NT][4], int) {
+        gf_each_tile<C>(a, shared, r0, CUDART_NAN_F, [&](float(&acc)[1][C::NT][4], int c) {
+            if (KEYED) gf_blank_keys<C>(a, acc, r0 + threadIdx.x / 32 / C::WN * 16, c, CUDART_NAN_F);
 #pragma unroll
             for (int n = 0; n < C::NT; n++)
 #pragma unroll
@@ -195,8 +216,9 @@ template <class C> struct rounded_rows { /* on tensor cores */
 struct exact_rows { /* in float32 */
     static constexpr int ROWS = GF_EXACT_TILE, OWN = 4, THREADS = GF_EXACT_THREADS, BYTES = sizeof(gf_exact_shared);
     static __device__ __forceinline__ int row(int i) { return 4 * (threadIdx.x / 16) + i; }
-    template <class Visit>
+    template <bool KEYED, class Visit>
     static __device__ __forceinline__ void each(const gf_tile_args &a, unsigned char *shared, int r0, Visit visit) {
+        constexpr unsigned FLAGS = KEYED ? GF_ANY_KEYED : GF_ANY_FLAGS;
         for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) {
             float s[4][4];
             gf_exact_product(s, a.q, r0, a.k, c0, a.ld, *reinterpret_cast<gf_exact_shared *>(shared));
@@ -204,7 +226,7 @@ struct exact_rows { /* in float32 */
             for (int i = 0; i < 4; i++)
 #pragma unroll
                 for (int j = 0; j < 4; j++)
-                    visit(i, gf_is_pair(a, r0 + row(i), c0 + 4 * (threadIdx.x % 16) + j) ? s[i][j] : CUDART_NAN_F);
+                    visit(i, gf_is_pair_of<FLAGS>(a, r0 + row(i), c0 + 4 * (threadIdx.x % 16) + j) ? s[i][j] : CUDART_NAN_F);
         }
         __syncthreads();
     }
@@ -221,13 +243,13 @@ static __device__ __forceinline__ unsigned bin_of(unsigned key, unsigned at, pas
     return unsigned(min(max(int((key >> shift) - COARSE_BASE), 0), BINS - 1));
 }
 
-template <class S>
+template <class S, bool KEYED>
 static __device__ __forceinline__ void visit_keys(const gf_tile_args &a, search<S::ROWS> &x, unsigned char *shared, int r0,
                                                   pass_kind kind, int shift) {
     unsigned at[S::OWN];
 #pragma unroll
     for (int i = 0; i < S::OWN; i++) at[i] = x.at[S::row(i)];
-    S::each(a, shared, r0, [&](int i, float v) {
+    S::template each<KEYED>(a, shared, r0, [&](int i, float v) {
         const unsigned key = gf_order_key(v), bin = bin_of(key, at[i], kind, shift);
         const int r = S::row(i);
         if (!(v == v)) return;
@@ -289,16 +311,23 @@ template <int ROWS> static __device__ __forceinline__ int next_bin(const search<
 /* ---- results ---- */
 
 /* next: the smallest key above the wanted one. NONE: there is none. */
-static __device__ void write_value(const wish &w, int r, unsigned key, unsigned next) {
+template <bool KEYED> static __device__ void write_value(const wish &w, int r, unsigned key, unsigned next) {
     const double value = double(gf_order_value(key));
-    const bool between = w.fraction > 0.0 && next != NONE;
-    w.value[r] = between ? float(value + w.fraction * (double(gf_order_value(next)) - value)) : float(value);
+    int64_t best = w.best;
+    double fraction = w.fraction;
+    if (KEYED) gf_keyed_place(w.keyed, r, best, fraction);
+    const bool between = fraction > 0.0 && next != NONE;
+    w.value[r] = between ? float(value + fraction * (double(gf_order_value(next)) - value)) : float(value);
 }
 
 /* The rank of the wanted key among all of the row. */
-template <int ROWS> static __device__ __forceinline__ int first_rank(const search<ROWS> &x, const wish &w, int r) {
+template <bool KEYED, int ROWS>
+static __device__ __forceinline__ int first_rank(const search<ROWS> &x, const wish &w, int r0, int r) {
     const int pairs = count_all(x, r);
-    return w.best < 1 ? min(1, pairs) : w.best < pairs ? int(w.best) : pairs;
+    int64_t best = w.best;
+    double fraction = 0.0;
+    if (KEYED) gf_keyed_place(w.keyed, r0 + r, best, fraction);
+    return best < 1 ? min(1, pairs) : best < pairs ? int(best) : pairs;
 }
 
 /* Calls body(r) in the warp of each row. */
@@ -307,10 +336,11 @@ template <class S, class Body> static __device__ __forceinline__ void each_row(B
 }
 
 /* True if every row can go on with a list of the keys of its bin. */
-template <class S> static __device__ __forceinline__ bool choose_lists(search<S::ROWS> &x, const wish &w, int r0, int rows) {
+template <class S, bool KEYED>
+static __device__ __forceinline__ bool choose_lists(search<S::ROWS> &x, const wish &w, int r0, int rows) {
     bool missed = false;
     each_row<S>([&](int r) {
-        int rank = r0 + r < rows ? first_rank(x, w, r) : 0;
+        int rank = r0 + r < rows ? first_rank<KEYED>(x, w, r0, r) : 0;
         const int bin = rank ? choose_bin(x, r, rank) : BINS;
         missed |= bin == 0 || (rank && at_bin(x, r, bin) > BINS);
         if (lane_of() == 0) x.rank[r] = rank, x.at[r] = unsigned(bin);
@@ -319,7 +349,8 @@ template <class S> static __device__ __forceinline__ bool choose_lists(search<S:
 }
 
 /* The wanted keys of rows whose lists are complete: bit by bit, the largest number that enough keys reach. */
-template <class S> static __device__ __forceinline__ void pick_listed(const search<S::ROWS> &x, const wish &w, int r0, int rows) {
+template <class S, bool KEYED>
+static __device__ __forceinline__ void pick_listed(const search<S::ROWS> &x, const wish &w, int r0, int rows) {
     each_row<S>([&](int r) {
         const unsigned all = 0xffffffffu;
         const int rank = x.rank[r];
@@ -338,23 +369,23 @@ template <class S> static __device__ __forceinline__ void pick_listed(const sear
             if (own[i] > key) next = min(next, own[i]);
         next = __reduce_min_sync(all, next);
         const bool repeated = reaching(key + 1) < rank - 1;
-        if (lane_of() == 0 && rank) write_value(w, r0 + r, key, repeated ? key : next);
+        if (lane_of() == 0 && rank) write_value<KEYED>(w, r0 + r, key, repeated ? key : next);
         if (lane_of() == 0 && !rank) w.value[r0 + r] = CUDART_NAN_F;
     });
 }
 
 /* Eight more bits of every wanted key; the last ones end the search. */
-template <class S>
+template <class S, bool KEYED>
 static __device__ __forceinline__ void choose_digits(search<S::ROWS> &x, const wish &w, int r0, int rows, int shift) {
     each_row<S>([&](int r) {
-        int rank = shift == 24 ? first_rank(x, w, r) : x.rank[r];
+        int rank = shift != 24 ? x.rank[r] : !KEYED || r0 + r < rows ? first_rank<KEYED>(x, w, r0, r) : 0;
         const int bin = rank ? choose_bin(x, r, rank) : 0, next = rank && shift == 0 ? next_bin(x, r, bin) : BINS;
         __syncwarp(); /* all have read the rank */
         if (lane_of()) return;
         const unsigned first = x.at[r], key = first + unsigned(bin);
         x.rank[r] = rank, x.at[r] = shift ? key << 8 : key;
         if (shift || r0 + r >= rows) return;
-        if (rank) write_value(w, r0 + r, key, rank > 1 ? key : next < BINS ? first + unsigned(next) : x.above[r]);
+        if (rank) write_value<KEYED>(w, r0 + r, key, rank > 1 ? key : next < BINS ? first + unsigned(next) : x.above[r]);
         else w.value[r0 + r] = CUDART_NAN_F;
     });
 }
@@ -369,7 +400,7 @@ template <class S> static __device__ __forceinline__ void start(search<S::ROWS> 
     __syncthreads();
 }
 
-template <class S>
+template <class S, bool KEYED>
 static __global__ void __launch_bounds__(S::THREADS) quantile(const __grid_constant__ gf_tile_args a, const wish w) {
     extern __shared__ __align__(1024) unsigned char shared[];
     search<S::ROWS> &x = *reinterpret_cast<search<S::ROWS> *>(shared + S::BYTES);
@@ -379,23 +410,23 @@ static __global__ void __launch_bounds__(S::THREADS) quantile(const __grid_const
     start<S>(x);
     pass_kind kind = COUNT_COARSE;
     for (int shift = COARSE_SHIFT;;) {
-        visit_keys<S>(a, x, shared, r0, kind, shift);
+        visit_keys<S, KEYED>(a, x, shared, r0, kind, shift);
         __syncthreads();
         if (kind == LIST_COARSE) break;
         if (kind == COUNT_COARSE) {
-            const bool lists = choose_lists<S>(x, w, r0, a.q.rows);
+            const bool lists = choose_lists<S, KEYED>(x, w, r0, a.q.rows);
             kind = lists ? LIST_COARSE : COUNT_DIGITS;
             if (!lists) shift = 24, start<S>(x);
             continue;
         }
-        choose_digits<S>(x, w, r0, a.q.rows, shift);
+        choose_digits<S, KEYED>(x, w, r0, a.q.rows, shift);
         if (shift == 0) return;
         shift -= 8;
         __syncthreads();
         for (int i = threadIdx.x; i < S::ROWS * BINS; i += S::THREADS) x.bin[0][i] = 0;
         __syncthreads();
     }
-    pick_listed<S>(x, w, r0, a.q.rows);
+    pick_listed<S, KEYED>(x, w, r0, a.q.rows);
 }
 
 /* ---- launches ---- */
@@ -404,9 +435,10 @@ template <class S> static constexpr int shared_bytes() { return S::BYTES + stati
 
 template <class S> static cudaError_t launch(const gf_tile_args &a, const wish &w, cudaStream_t stream) {
     static_assert(S::BYTES % 16 == 0 && S::THREADS >= S::ROWS, "");
-    const cudaError_t e = cudaFuncSetAttribute(quantile<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes<S>());
+    auto *const made = a.row_key ? quantile<S, true> : quantile<S, false>;
+    const cudaError_t e = cudaFuncSetAttribute(made, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes<S>());
     if (e != cudaSuccess) return e;
-    quantile<S><<<(a.q.rows + S::ROWS - 1) / S::ROWS, S::THREADS, shared_bytes<S>(), stream>>>(a, w);
+    made<<<(a.q.rows + S::ROWS - 1) / S::ROWS, S::THREADS, shared_bytes<S>(), stream>>>(a, w);
     return cudaGetLastError();
 }
 
@@ -449,7 +481,8 @@ static cudaError_t quantile_rows(const gf_cuda_select *p, cudaStream_t stream) {
     gf_tile_args a = {};
     a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
     a.ld = static_cast<int>(p->k->f32.ld), a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
-    const wish w = {p->best, p->fraction, p->value, p->wanted};
+    a.row_key = p->row_key, a.col_key = p->col_key;
+    const wish w = {p->best, p->fraction, p->value, p->wanted, {p->unpaired, p->negatives, p->alpha}};
     if (p->math == GF_CUDA_EXACT) return launch<exact_rows>(a, w, stream);
     return p->math == GF_CUDA_BF16 ? launch_width<1>(a, w, stream) : launch_width<2>(a, w, stream);
 }
@@ -473,9 +506,19 @@ cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
     product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
     product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(p->q0), product.shift = p->shift;
     product.row_id = p->row_id, product.col_id = p->col_id;
+    product.row_key = p->row_key, product.col_key = p->col_key;
     product.s = static_cast<float *>(p->scratch), product.live = p->live;
-    select_args a = {product.s, product.k.rows,    0,           p->best,  p->fraction,
-                     p->alpha,  p->row_id != NULL, p->round_up, p->value, p->tie};
+    select_args a = {product.s,
+                     product.k.rows,
+                     0,
+                     p->best,
+                     p->fraction,
+                     p->alpha,
+                     p->row_id != NULL,
+                     p->round_up,
+                     p->value,
+                     p->tie,
+                     {p->unpaired, p->negatives, p->alpha}};
     const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
     for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
         product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);

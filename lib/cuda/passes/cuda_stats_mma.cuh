@@ -79,8 +79,10 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_stats_mma(con
     gf_stats_rows<C> x;
     if (gf_is_any(FLAGS) && gf_is_off(a)) return;
     gf_stats_begin<C>(a, flags, x, r0 + row);
-    gf_each_tile<C>(a, shared, r0, FLAGS == 0 ? -CUDART_INF_F : CUDART_NAN_F,
-                    [&](const float(&acc)[C::MT][C::NT][4], int c) { gf_stats_tile<C, FLAGS>(a, x, acc, c); });
+    gf_each_tile<C>(a, shared, r0, FLAGS == 0 ? -CUDART_INF_F : CUDART_NAN_F, [&](float(&acc)[C::MT][C::NT][4], int c) {
+        if (FLAGS == GF_ANY_KEYED) gf_blank_keys<C>(a, acc, r0 + row, c, CUDART_NAN_F);
+        gf_stats_tile<C, FLAGS>(a, x, acc, c);
+    });
     gf_stats_finish<C>(a, flags, x, r0, row, warp % C::WN, reinterpret_cast<gf_row_sums<float> *>(shared));
 }
 

@@ -188,6 +188,28 @@ __device__ __forceinline__ void gf_blank(const gf_tile_args &a, float (&acc)[C::
                 if (!gf_is_pair(a, r + 16 * m + 8 * (i / 2), c + 8 * n + i % 2)) acc[m][n][i] = blank;
 }
 
+/* The same for pairs of one anchor. */
+template <class C>
+__device__ __forceinline__ void gf_blank_keys(const gf_tile_args &a, float (&acc)[C::MT][C::NT][4], int r0, int c0, float blank) {
+    const int r = r0 + threadIdx.x % 32 / 4, c = c0 + 2 * (threadIdx.x % 4);
+    int key[2 * C::MT], shares = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * C::MT; i++) {
+        key[i] = r + 8 * i < a.q.rows ? a.row_key[r + 8 * i] : -1;
+        shares |= key[i] >= 0;
+    }
+    if (!__any_sync(0xffffffffu, shares)) return;
+#pragma unroll
+    for (int n = 0; n < C::NT; n++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int other = c + 8 * n + j < a.k.rows ? a.col_key[c + 8 * n + j] : -1;
+#pragma unroll
+            for (int i = 0; i < 2 * C::MT; i++)
+                if (other >= 0 && other == key[i]) acc[i / 2][n][2 * (i % 2) + j] = blank;
+        }
+}
+
 /* Streams all columns past the block's rows from r0 on: body(acc, c) gets the similarities of the warp's rows and the columns
  * from c on. Shared memory: C::TILES bytes, unused again at the end. */
 template <class C, class Body>
@@ -264,7 +286,7 @@ __device__ __forceinline__ void gf_weighted(float (&out)[C::MT][C::OUT / 8][4], 
 /* ---------- The shape of tiles, by batch, dimension and number of halves ----------
  *
  * `Pass` is stats or grad:
- *     launch<C, FLAGS>(a, stream)     the kernel of shape C for constant flags, GF_ANY_FLAGS, or GF_ANY_SIGMOID
+ *     launch<C, FLAGS>(a, stream)     the kernel of shape C for constant flags, or GF_ANY_...
  *     plain_flags(a)                  the constant flags that serve this pass; GF_ANY_FLAGS: none do
  *     MASKED, COUNTS                  the constant flags with a threshold; 1: GF_ABOVE is constant, too
  *     OUT                             dimensions of its result per block, at most; 0: it has no result
@@ -282,16 +304,19 @@ template <class Pass, int D, unsigned FLAGS> static cudaError_t gf_launch_plain(
 }
 
 /* Any flags: tiles within 160 KB, or 192 KB in two halves. */
-template <class Pass, int D, int HALVES> static cudaError_t gf_launch_any(const gf_tile_args &a, cudaStream_t stream) {
+template <class Pass, int D, int HALVES, unsigned FLAGS>
+static cudaError_t gf_launch_tiles(const gf_tile_args &a, cudaStream_t stream) {
     constexpr int WIDE = 256 / HALVES, OUT = Pass::OUT && D > Pass::OUT / HALVES ? 128 : D;
     constexpr int NT = D > WIDE ? 2 : HALVES == 1 ? 4 : Pass::SPLIT_NT;
     typedef gf_mma_shape<D, HALVES, 1, D <= WIDE ? 8 : 8 * WIDE / D, 1, 2, 1, OUT> few_rows;
     typedef gf_mma_shape<D, HALVES, D <= 2 * WIDE ? 8 : 4, 1, 1, NT, 1, OUT> many_rows;
-    const bool few = gf_block_rows(a.q.rows) < 64;
-    if (a.flags & GF_SIGMOID && few) return Pass::template launch<few_rows, GF_ANY_SIGMOID>(a, stream);
-    if (a.flags & GF_SIGMOID) return Pass::template launch<many_rows, GF_ANY_SIGMOID>(a, stream);
-    if (few) return Pass::template launch<few_rows, GF_ANY_FLAGS>(a, stream);
-    return Pass::template launch<many_rows, GF_ANY_FLAGS>(a, stream);
+    if (gf_block_rows(a.q.rows) < 64) return Pass::template launch<few_rows, FLAGS>(a, stream);
+    return Pass::template launch<many_rows, FLAGS>(a, stream);
+}
+
+template <class Pass, int D, int HALVES> static cudaError_t gf_launch_any(const gf_tile_args &a, cudaStream_t stream) {
+    if (a.flags & GF_SIGMOID) return gf_launch_tiles<Pass, D, HALVES, GF_ANY_SIGMOID>(a, stream);
+    return gf_launch_tiles<Pass, D, HALVES, GF_ANY_FLAGS>(a, stream);
 }
 
 template <class Pass, int D> static cudaError_t gf_launch_bf16_of(const gf_tile_args &a, cudaStream_t stream) {
