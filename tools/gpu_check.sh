@@ -449,6 +449,8 @@ alone loss golden_replay $golden --device cuda
 alone loss step_on_device "$(at cuda_step)"
 alone loss step_values on_gpu "$(at unit_step)"
 alone loss step_candidates on_gpu "$(at unit_candidates)"
+alone loss step_repeats on_gpu "$(at unit_repeats)"
+alone loss step_matrix on_gpu "$(at unit_matrix)"
 alone loss step_learners on_gpu "$(at unit_learner)"
 alone loss step_ranks_and_bits on_gpu "$(at unit_equal)"
 alone loss step_keys on_gpu "$(at unit_keys)"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { CANDIDATES = 1, REPEATS = 2, FORWARD = 4, GROUPS = 8, BANK = 16, KEYS = 32 };
+enum { CANDIDATES = 1, REPEATS = 2, FORWARD = 4, GROUPS = 8, BANK = 16, KEYS = 32, POSITIVES = 64 };
 
 static const char *const LOSS[LOSSES] = {"sogclr",  "simclr",        "clip",           "sogclr2", "fastclip",
                                          "isogclr", "isogclr-views", "fastclip-views", "sigmoid", "siglip"};
@@ -40,10 +40,13 @@ int matrix_scene(int cell, scene *out) {
     const int quantile_start = d == 13;
     scene s = scene_make("", loss);
     const int plain = !DETECTOR[d].learns && d != 5 && d != 6 && d != 7 && d != 8 && d != 9;
-    if ((learner > 0 && !DETECTOR[d].learns) || (extras & BANK && plain)) return 0;
-    snprintf(s.name, sizeof s.name, "%s/%s/%s/%s%s%s%s%s%s%s", LOSS[loss], DETECTOR[d].name, ACTION[action], LEARNER[learner],
+    int together = 0;
+    for (int bit = 1; bit < MATRIX_EXTRAS; bit *= 2) together += (extras & bit) != 0;
+    if (together > 3 || (learner > 0 && !DETECTOR[d].learns) || (extras & BANK && plain)) return 0;
+    snprintf(s.name, sizeof s.name, "%s/%s/%s/%s%s%s%s%s%s%s%s", LOSS[loss], DETECTOR[d].name, ACTION[action], LEARNER[learner],
              extras & CANDIDATES ? " candidates" : "", extras & REPEATS ? " repeats" : "", extras & FORWARD ? " forward" : "",
-             extras & GROUPS ? " groups" : "", extras & BANK ? " bank" : "", extras & KEYS ? " keys" : "");
+             extras & GROUPS ? " groups" : "", extras & BANK ? " bank" : "", extras & KEYS ? " keys" : "",
+             extras & POSITIVES ? " positives" : "");
     s.batch = 7, s.anchors = 9, s.dim = 6, s.steps = 3;
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
     s.o.detector = DETECTOR[d].detector, s.o.fnc_rule = DETECTOR[d].rule, s.o.action = (glofnd_action)action;
@@ -55,6 +58,7 @@ int matrix_scene(int cell, scene *out) {
     s.o.similarity = extras & BANK ? GLOFND_SIMILARITY_BANK : GLOFND_SIMILARITY_EMBEDDING;
     s.o.repeats = (extras & REPEATS) != 0, s.repeats = extras & REPEATS ? 1 + cell % 2 : 0;
     s.keyed = (extras & KEYS) != 0;
+    s.with_positives = (extras & POSITIVES) != 0;
     s.with_groups = extras & GROUPS || DETECTOR[d].groups;
     s.with_labels = s.o.detector == GLOFND_DETECT_ORACLE || cell / MATRIX_EXTRAS % 2;
     if (extras & CANDIDATES) {
@@ -86,6 +90,9 @@ int matrix_refusals(const scene *s, matrix_rule *rule, int most) {
         {candidates && bank, {"candidates", "similarity bank"}},
         {candidates && scored, {"candidates", "fnc_rule"}},
         {candidates && mutual, {"candidates", "detector mutual"}},
+        {s->with_positives && bank, {"positives", "similarity bank"}},
+        {s->with_positives && scored, {"positives", "fnc_rule"}},
+        {s->with_positives && o->device == GLOFND_DEVICE_CUDA, {"positives", "device cuda"}},
         {bank && (scored || positive), {"similarity", "detector"}},
         {ring && one_lambda, {"detector", "ring"}},
     };
