@@ -89,7 +89,7 @@ int matrix_refusals(const scene *s, matrix_rule *rule, int most) {
         {o->repeats && scored, {"repeats", "fnc_rule"}},
         {candidates && bank, {"candidates", "similarity bank"}},
         {candidates && scored, {"candidates", "fnc_rule"}},
-        {candidates && mutual, {"candidates", "detector mutual"}},
+        {candidates && mutual && o->device == GLOFND_DEVICE_CUDA, {"candidates", "detector mutual"}},
         {s->with_positives && bank, {"positives", "similarity bank"}},
         {s->with_positives && scored, {"positives", "fnc_rule"}},
         {s->with_positives && o->device == GLOFND_DEVICE_CUDA, {"positives", "device cuda"}},
