@@ -92,7 +92,7 @@ static const gf_option rows[] = {
     CLI_SWITCH(compare_flags, all, "all", "also what is left out by default: top-5, pooled, other detectors ..."),
 };
 
-static int compare(const cli_call *call, const void *flags) {
+static int run_compare(const cli_call *call, const void *flags) {
     const compare_flags *f = flags;
     const int to_stdout = f->out && (strcmp(f->out, "-") == 0 || strcmp(f->out, "/dev/stdout") == 0);
     const char *out = to_stdout ? NULL : f->out;
@@ -123,5 +123,5 @@ const cli_verb cmd_compare = {
     .word_help = "the folders of runs",
     .min_words = 1,
     .max_words = -1,
-    .run = compare,
+    .run = run_compare,
 };

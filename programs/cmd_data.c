@@ -32,7 +32,7 @@ static void report_note(const gf_dataset *d) {
 
 /* ---- info ---- */
 
-static int info(const cli_call *call, const void *flags) {
+static int run_info(const cli_call *call, const void *flags) {
     gf_dataset *d = NULL;
     (void)flags;
     const int code = open_data(call->word[0], &d);
@@ -220,7 +220,9 @@ static int export(const cli_call *call, const void *flags) {
 
 /* ---- bpe ---- */
 
-static void show(int64_t done, int64_t total) { gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total); }
+static void show_count(int64_t done, int64_t total) {
+    gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
+}
 
 typedef struct bpe_flags {
     const char *out;
@@ -245,7 +247,7 @@ static int bpe(const cli_call *call, const void *flags) {
     gf_captions_read met = {0};
     gf_bpe_learned learned = {0};
     glofnd_status status = gf_dataset_open(&err, spec, &d);
-    if (status == GLOFND_OK) status = gf_captions_learn(&err, d, (int)merges, out, terminal ? show : NULL, &met, &learned);
+    if (status == GLOFND_OK) status = gf_captions_learn(&err, d, (int)merges, out, terminal ? show_count : NULL, &met, &learned);
     if (terminal) gf_print(stderr, "\r\033[K");
     if (status == GLOFND_OK) {
         gf_print(stdout, "captions   %lld, %lld words, %lld different\n", (long long)met.captions, (long long)met.words,
@@ -268,7 +270,7 @@ static int bpe(const cli_call *call, const void *flags) {
 #define EXPORT_USAGE "glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files"
 
 static const cli_verb *const verbs[] = {
-    &(const cli_verb){.name = "info", .usage = INFO_USAGE "\n" SPECS, .run = info, TAKES_SPEC},
+    &(const cli_verb){.name = "info", .usage = INFO_USAGE "\n" SPECS, .run = run_info, TAKES_SPEC},
     &(const cli_verb){.name = "index", .usage = INDEX_USAGE, .run = index_shards, TAKES_SPEC},
     &(const cli_verb){
         .name = "synth", .usage = SYNTH_USAGE "\n" SPECS, CLI_FLAGS(synth_rows, synth_flags), .run = synth, TAKES_SPEC},

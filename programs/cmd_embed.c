@@ -162,7 +162,8 @@ typedef struct embed_flags {
 } embed_flags;
 
 /* run NULL: weights of a file. */
-static glofnd_status encode(gf_error *err, const embed_flags *f, const char *run, const gf_encoder_device *where, result *r) {
+static glofnd_status encode_dataset(gf_error *err, const embed_flags *f, const char *run, const gf_encoder_device *where,
+                                    result *r) {
     gf_run_encoder *e = NULL;
     gf_config c;
     gf_run_encoder_spec spec = {.run = run, .head = f->head, .text = f->text, .untrained = f->untrained, .placement = *where};
@@ -191,11 +192,11 @@ static glofnd_status encode(gf_error *err, const embed_flags *f, const char *run
     return status;
 }
 
-static int embed(const embed_flags *f, const char *run, const gf_encoder_device *where) {
+static int embed_and_write(const embed_flags *f, const char *run, const gf_encoder_device *where) {
     gf_error err = {{0}};
     result r = {.n = 0};
     glofnd_status status = check_targets(&err, &f->files);
-    if (status == GLOFND_OK) status = encode(&err, f, run, where, &r);
+    if (status == GLOFND_OK) status = encode_dataset(&err, f, run, where, &r);
     if (status == GLOFND_OK) status = write_files(&err, &f->files, &(embed_rows){&r.f, r.sample, r.data});
     if (status == GLOFND_OK) {
         const char *what = f->text ? "embeddings of captions" : f->head ? "projections" : "features";
@@ -247,7 +248,7 @@ static int run_embed(const cli_call *call, const void *flags) {
     if (!f->files.out) return cli_misused(call, "--out is missing: the file to write");
     if (f->head && f->text) return cli_misused(call, "--head and --text exclude each other: embeddings of captions have no head");
     const int code = device_flags_read(call, &f->device, &where);
-    return code == CLI_OK ? embed(f, run ? call->word[0] : NULL, &where) : code;
+    return code == CLI_OK ? embed_and_write(f, run ? call->word[0] : NULL, &where) : code;
 }
 
 const cli_verb cmd_embed = {

@@ -13,7 +13,7 @@
 
 static const char *yes(int have) { return have ? "yes" : "no"; }
 
-static int info(const cli_call *call, const void *flags) {
+static int run_info(const cli_call *call, const void *flags) {
     (void)call, (void)flags;
     gf_print(stdout, "build      %s\n", glofnd_build_info());
     gf_print(stdout, "cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
@@ -43,4 +43,4 @@ static int info(const cli_call *call, const void *flags) {
 const cli_verb cmd_info = {.name = "info",
                            .summary = "version, backends, what this machine can do",
                            .usage = "glofnd info",
-                           .run = info};
+                           .run = run_info};

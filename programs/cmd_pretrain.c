@@ -221,7 +221,7 @@ static void help_all(void) {
 }
 
 /* The keys of a first run, on one screen. */
-static void help(void) {
+static void print_help(void) {
     static const char *const flags[] = {"out", "config", "resume", NULL};
     static const struct {
         const char *group, *keys[8];
@@ -406,7 +406,7 @@ static void end_waiting(void *user, const char *text) {
 }
 
 /* Checks the arguments, on every rank. */
-static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
+static glofnd_status prepare_folder(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
     FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
     FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
     if (p->resume && !*p->config.data) {
@@ -435,7 +435,7 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, gf_join *join, glofnd_status 
     int started = 0;
     p->comm = strcmp(comm->ops->name, "single") == 0 ? NULL : comm;
     const glofnd_status same_build = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
-    if (same_build == GLOFND_OK && status == GLOFND_OK) status = prepare(err, p, comm);
+    if (same_build == GLOFND_OK && status == GLOFND_OK) status = prepare_folder(err, p, comm);
     gf_join_reach(join, GF_JOIN_CHECKED);
     if (same_build == GLOFND_OK && p->comm) status = gf_comm_agree(err, comm, status);
     others = (watched){p, comm};
@@ -476,7 +476,7 @@ static int run_pretrain(int argc, char **argv) {
     int count = 0;
     for (int i = 1; i < argc; i++) {
         const int all = strcmp(argv[i], "--help-all") == 0;
-        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), CLI_OK;
+        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : print_help()), CLI_OK;
     }
     gf_pretrain p = {.stop = &cli_interrupted, .report = print_report, .plain = cli_terminal_is_dumb()};
     flag *list = calloc((size_t)argc, sizeof *list);

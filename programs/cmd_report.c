@@ -42,7 +42,7 @@ static int is_first(const report_job *j, const gf_report *r, int run) {
 /* ----- the page ----- */
 
 /* Without a comparison the page has no p-values, and gives the reason. */
-static glofnd_status make(gf_error *err, report_job *j) {
+static glofnd_status make_page(gf_error *err, report_job *j) {
     gf_error why = {{0}};
     gf_report r = {.runs = j->runs, .count = j->count};
     TRY(gf_own_files_check(err, "--out", j->out));
@@ -105,7 +105,7 @@ static const gf_option rows[] = {
     CLI_SWITCH(report_flags, quick, "quick", "only what the logs say: no pictures, maps and thresholds"),
 };
 
-static int report(const cli_call *call, const void *flags) {
+static int run_report(const cli_call *call, const void *flags) {
     const report_flags *f = flags;
     report_job j = {.out = f->out, .data = f->data, .quick = f->quick, .samples = f->samples, .paths = call->word};
     j.count = compare_choose_runs("report", call->word, call->words);
@@ -116,8 +116,8 @@ static int report(const cli_call *call, const void *flags) {
     if (!j.out) j.out = out;
     j.runs = calloc((size_t)j.count, sizeof *j.runs);
     j.snapshots = j.quick ? NULL : calloc((size_t)j.count, sizeof *j.snapshots);
-    glofnd_status status =
-        j.runs && (j.snapshots || j.quick) ? make(&err, &j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j.count);
+    glofnd_status status = j.runs && (j.snapshots || j.quick) ? make_page(&err, &j)
+                                                              : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j.count);
     for (int i = 0; i < j.count; i++) {
         if (j.runs) gf_run_log_free(&j.runs[i]);
         if (j.snapshots) gf_snapshot_free(&j.snapshots[i]);
@@ -140,5 +140,5 @@ const cli_verb cmd_report = {
     .min_words = 1,
     .max_words = GF_PAGE_RUNS,
     .shows_progress = 1,
-    .run = report,
+    .run = run_report,
 };

@@ -75,7 +75,7 @@ static const cli_verb *const verbs[] = {&cmd_data,       &cmd_pretrain,  &cmd_em
                                         &cmd_completion, &cmd_man,       NULL};
 const cli_verb cli_root = {.name = "glofnd", .usage = "glofnd VERB ...", .verbs = verbs};
 
-static void help(void) {
+static void print_help(void) {
     gf_print(stdout, "GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\n", GLOFND_VERSION_MAJOR,
              GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
     cli_help(&cli_root, 1);
@@ -104,7 +104,7 @@ static int run_command_line(int argc, char **argv) {
     static const char *const ask[] = {"--help", "-h", "help", NULL}, *const version[] = {"--version", "-V", "version", NULL};
     char flag[] = "--help";
     const int asks = argc > 1 && is_one_of(argv[1], ask);
-    if (argc < 2 || (asks && argc == 2)) return help(), asks ? CLI_OK : CLI_USAGE;
+    if (argc < 2 || (asks && argc == 2)) return print_help(), asks ? CLI_OK : CLI_USAGE;
     char *words[] = {argv[0], argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : flag, flag, NULL};
     if (asks) return cli_run(&cli_root, argc > 3 ? 4 : 3, words);
     if (argc == 2 && is_one_of(argv[1], version)) return gf_print(stdout, "%s\n", glofnd_build_info()), CLI_OK;

@@ -26,7 +26,7 @@ static glofnd_status log_fail(gf_log *f, const char *what) {
     return f->status;
 }
 
-static void release(gf_log *f) {
+static void release_log(gf_log *f) {
     if (f->fd >= 0) close(f->fd);
     free(f->path);
     free(f->buffer);
@@ -41,7 +41,7 @@ static glofnd_status open_log(gf_error *err, gf_log *f, const char *path, int fl
     FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened for writing: %s", path, strerror(errno));
     struct stat st;
     if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        release(f);
+        release_log(f);
         GF_FAIL(err, GLOFND_E_IO, "'%.300s' is not a regular file", path);
     }
     f->written = (uint64_t)st.st_size;
@@ -49,7 +49,7 @@ static glofnd_status open_log(gf_error *err, gf_log *f, const char *path, int fl
     f->buffer = malloc(f->capacity);
     f->path = strdup(path);
     if (!f->buffer || !f->path) {
-        release(f);
+        release_log(f);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory to write '%.300s'", path);
     }
     return GLOFND_OK;
@@ -97,7 +97,7 @@ glofnd_status gf_log_cut(gf_log *f, uint64_t size) {
 /* ----- what must not be lost ----- */
 
 /* Bytes `at` to `end` of f to w. */
-static glofnd_status copy(gf_log *f, uint64_t at, uint64_t end, gf_writer *w) {
+static glofnd_status copy_bytes(gf_log *f, uint64_t at, uint64_t end, gf_writer *w) {
     unsigned char part[1 << 14];
     while (at < end && w->status == GLOFND_OK) {
         const size_t n = end - at < sizeof part ? (size_t)(end - at) : sizeof part;
@@ -112,7 +112,7 @@ static glofnd_status copy(gf_log *f, uint64_t at, uint64_t end, gf_writer *w) {
 static glofnd_status copy_to(gf_error *err, gf_log *f, uint64_t at, uint64_t end, const char *path) {
     gf_writer w;
     TRY(gf_writer_open(err, &w, path));
-    glofnd_status status = copy(f, at, end, &w);
+    glofnd_status status = copy_bytes(f, at, end, &w);
     if (status == GLOFND_OK) status = gf_writer_commit(&w);
     gf_writer_close(&w);
     return status;
@@ -244,6 +244,6 @@ glofnd_status gf_log_close(gf_log *f) {
     gf_log_flush(f);
     if (gf_close(f->fd) != 0) log_fail(f, "closed");
     f->fd = -1;
-    release(f);
+    release_log(f);
     return f->status;
 }

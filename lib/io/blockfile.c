@@ -190,7 +190,7 @@ static void write_all(gf_writer *w, const unsigned char *p, size_t n) {
     }
 }
 
-static void flush(gf_writer *w) {
+static void flush_buffer(gf_writer *w) {
     write_all(w, w->buffer, w->used);
     w->used = 0;
 }
@@ -199,7 +199,7 @@ void gf_put(gf_writer *w, const void *data, size_t n) {
     if (w->status != GLOFND_OK || n == 0) return;
     w->crc = gf_crc32c(w->crc, data, n);
     w->bytes += n;
-    if (n > BUFFER_BYTES - w->used) flush(w);
+    if (n > BUFFER_BYTES - w->used) flush_buffer(w);
     if (n >= BUFFER_BYTES) {
         write_all(w, data, n);
         return;
@@ -251,7 +251,7 @@ void gf_put_crc(gf_writer *w) {
 }
 
 glofnd_status gf_writer_commit(gf_writer *w) {
-    flush(w);
+    flush_buffer(w);
     if (w->status == GLOFND_OK && gf_sync(w->fd) != 0) writer_fail(w, "synced");
     if (w->fd >= 0 && gf_close(w->fd) != 0) writer_fail(w, "closed");
     w->fd = -1;

@@ -254,7 +254,7 @@ static int cut_to_parent(char *path) {
 
 /* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. Missing parents are made from the top down,
  * in a loop: a path may have two thousand. */
-static int make(const char *path, int *made) {
+static int make_folders(const char *path, int *made) {
     char upto[PATH_MAX];
     int done = mkdir(path, 0777);
     if (done != 0 && errno == ENOENT && *path) {
@@ -277,7 +277,7 @@ static int make(const char *path, int *made) {
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made) {
     int count = 0;
     FAIL_IF(err, strlen(path) >= PATH_MAX, GLOFND_E_ARGUMENT, "the path %.100s... is too long", path);
-    const int done = make(path, &count);
+    const int done = make_folders(path, &count);
     FAIL_IF(err, done != 0, GLOFND_E_IO, "%s cannot be made: %s", path, strerror(errno));
     if (made) *made = count;
     return GLOFND_OK;
@@ -332,7 +332,7 @@ static int is_one(const char *a, const char *b) {
 }
 
 /* The name a path ends in; what is before it to `folder`. */
-static const char *split(const char *path, char folder[PATH_MAX]) {
+static const char *split_path(const char *path, char folder[PATH_MAX]) {
     const char *slash = strrchr(path, '/');
     snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
     return slash ? slash + 1 : path;
@@ -341,5 +341,5 @@ static const char *split(const char *path, char folder[PATH_MAX]) {
 int gf_path_same(const char *a, const char *b) {
     char in[PATH_MAX], other[PATH_MAX];
     if (is_one(a, b)) return 1;
-    return strcmp(split(a, in), split(b, other)) == 0 && is_one(in, other);
+    return strcmp(split_path(a, in), split_path(b, other)) == 0 && is_one(in, other);
 }

@@ -64,15 +64,15 @@ glofnd_status gf_jsonl_open_shared(gf_error *err, gf_jsonl *j, const char *path)
 
 /* ----- writing ----- */
 
-static void put(gf_jsonl *j, const char *text) { gf_log_put(&j->log, text, strlen(text)); }
+static void put_text(gf_jsonl *j, const char *text) { gf_log_put(&j->log, text, strlen(text)); }
 
 static void put_string(gf_jsonl *j, const char *text) {
-    put(j, "\"");
+    put_text(j, "\"");
     while (*text) {
         char character[GF_JSON_CHARACTER];
         gf_log_put(&j->log, character, gf_json_character(&text, character));
     }
-    put(j, "\"");
+    put_text(j, "\"");
 }
 
 static void put_number(gf_jsonl *j, double x) {
@@ -81,15 +81,15 @@ static void put_number(gf_jsonl *j, double x) {
 }
 
 static void put_key(gf_jsonl *j, const char *key) {
-    if (j->fields++ > 0) put(j, ", ");
+    if (j->fields++ > 0) put_text(j, ", ");
     put_string(j, key);
-    put(j, ": ");
+    put_text(j, ": ");
 }
 
 void gf_jsonl_begin(gf_jsonl *j) {
     gf_log_drop(&j->log);
     j->fields = 0;
-    put(j, "{");
+    put_text(j, "{");
 }
 
 void gf_jsonl_number(gf_jsonl *j, const char *key, double x) {
@@ -101,42 +101,42 @@ void gf_jsonl_integer(gf_jsonl *j, const char *key, int64_t x) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)x);
     put_key(j, key);
-    put(j, text);
+    put_text(j, text);
 }
 
 void gf_jsonl_flag(gf_jsonl *j, const char *key, int yes) {
     put_key(j, key);
-    put(j, yes ? "true" : "false");
+    put_text(j, yes ? "true" : "false");
 }
 
 void gf_jsonl_text(gf_jsonl *j, const char *key, const char *text) {
     put_key(j, key);
     if (text) put_string(j, text);
-    else put(j, "null");
+    else put_text(j, "null");
 }
 
 void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n) {
     put_key(j, key);
-    put(j, "[");
+    put_text(j, "[");
     for (int64_t i = 0; i < n; i++) {
-        if (i > 0) put(j, ", ");
+        if (i > 0) put_text(j, ", ");
         put_number(j, x[i]);
     }
-    put(j, "]");
+    put_text(j, "]");
 }
 
 void gf_jsonl_texts(gf_jsonl *j, const char *key, const char *const *text, int64_t n) {
     put_key(j, key);
-    put(j, "[");
+    put_text(j, "[");
     for (int64_t i = 0; i < n; i++) {
-        if (i > 0) put(j, ", ");
+        if (i > 0) put_text(j, ", ");
         put_string(j, text[i]);
     }
-    put(j, "]");
+    put_text(j, "]");
 }
 
 glofnd_status gf_jsonl_end(gf_jsonl *j) {
-    put(j, "}\n");
+    put_text(j, "}\n");
     return gf_log_end(&j->log);
 }
 

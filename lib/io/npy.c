@@ -109,7 +109,7 @@ static void skip_blanks(cursor *c) {
 }
 
 /* Takes `ch`, blanks before it allowed; 0 if something else stands there. */
-static int take(cursor *c, char ch) {
+static int take_char(cursor *c, char ch) {
     skip_blanks(c);
     if (peek(c) != ch) return 0;
     c->at++;
@@ -125,7 +125,7 @@ static int take_word(cursor *c, const char *word) {
 }
 
 static glofnd_status expect(cursor *c, char ch, const char *where) {
-    FAIL_IF(c->err, !take(c, ch), GLOFND_E_FORMAT, "%.300s: .npy header: '%c' expected %s", c->name, ch, where);
+    FAIL_IF(c->err, !take_char(c, ch), GLOFND_E_FORMAT, "%.300s: .npy header: '%c' expected %s", c->name, ch, where);
     return GLOFND_OK;
 }
 
@@ -190,7 +190,7 @@ static glofnd_status parse_shape(cursor *c, gf_npy *out) {
     int comma = 1;
     out->rank = 0;
     TRY(expect(c, '(', "before shape"));
-    while (!take(c, ')')) {
+    while (!take_char(c, ')')) {
         FAIL_IF(c->err, !comma, GLOFND_E_FORMAT, "%.300s: .npy header: ',' expected between the extents of shape", c->name);
         FAIL_IF(c->err, out->rank == GF_NPY_MAX_RANK, GLOFND_E_FORMAT, "%.300s: .npy shape has more than %d axes", c->name,
                 GF_NPY_MAX_RANK);
@@ -208,7 +208,7 @@ static glofnd_status parse_shape(cursor *c, gf_npy *out) {
         }
         if (peek(c) == 'L') c->at++;
         *extent_out = x;
-        comma = take(c, ',');
+        comma = take_char(c, ',');
     }
     FAIL_IF(c->err, out->rank == 1 && !comma, GLOFND_E_FORMAT, "%.300s: .npy header: shape must be a tuple: (n,)", c->name);
     return GLOFND_OK;
@@ -264,10 +264,10 @@ static glofnd_status parse_header_text(gf_error *err, const char *name, const ch
     cursor c = {text, text + length, name, err, texts};
     int seen = 0, comma = 1;
     TRY(expect(&c, '{', "at the start"));
-    while (!take(&c, '}')) {
+    while (!take_char(&c, '}')) {
         FAIL_IF(err, !comma, GLOFND_E_FORMAT, "%.300s: .npy header: ',' expected between the keys", name);
         TRY(parse_entry(&c, out, &seen));
-        comma = take(&c, ',');
+        comma = take_char(&c, ',');
     }
     skip_blanks(&c);
     FAIL_IF(err, c.at != c.end, GLOFND_E_FORMAT, "%.300s: .npy header: text after the closing brace", name);

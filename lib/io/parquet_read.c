@@ -41,7 +41,7 @@ typedef struct footer {
     int depth;
 } footer;
 
-static glofnd_status corrupt(const footer *x, const char *what) {
+static glofnd_status corrupt_footer(const footer *x, const char *what) {
     GF_FAIL(x->err, GLOFND_E_FORMAT, "%.300s: the Parquet footer is corrupt: %s", x->f->path, what);
 }
 
@@ -81,8 +81,9 @@ static int width_of(const schema_node *n) {
 
 static glofnd_status add_leaf(footer *x, const schema_node *n, size_t path_bytes) {
     gf_parquet *f = x->f;
-    if (n->type < 0 || n->type > GF_PARQUET_FIXED_BYTES) return corrupt(x, "a column has no type");
-    if (n->type == GF_PARQUET_FIXED_BYTES && (n->length < 1 || n->length > 1 << 20)) return corrupt(x, "the length of a value");
+    if (n->type < 0 || n->type > GF_PARQUET_FIXED_BYTES) return corrupt_footer(x, "a column has no type");
+    if (n->type == GF_PARQUET_FIXED_BYTES && (n->length < 1 || n->length > 1 << 20))
+        return corrupt_footer(x, "the length of a value");
     FAIL_IF(x->err, !gf_grow(&f->leaf, &x->leaf_capacity, (size_t)f->leaves + 1, sizeof *f->leaf), GLOFND_E_MEMORY,
             "%.300s: no memory for its columns", f->path);
     gf_parquet_leaf *l = &f->leaf[f->leaves];
@@ -104,12 +105,12 @@ static glofnd_status add_leaf(footer *x, const schema_node *n, size_t path_bytes
 /* Puts the node at the end of the path: below the root at depth 1. */
 static glofnd_status enter_node(footer *x, const schema_node *n) {
     const size_t start = x->depth > 0 ? x->path_end[x->depth - 1] : 0, point = x->depth > 1;
-    if (n->name_bytes == 0 || n->name_bytes + point >= sizeof x->path - start) return corrupt(x, "the name of a column");
-    if (memchr(n->name, 0, n->name_bytes)) return corrupt(x, "a zero byte in the name of a column");
+    if (n->name_bytes == 0 || n->name_bytes + point >= sizeof x->path - start) return corrupt_footer(x, "the name of a column");
+    if (memchr(n->name, 0, n->name_bytes)) return corrupt_footer(x, "a zero byte in the name of a column");
     if (point) x->path[start] = '.';
     memcpy(x->path + start + point, n->name, n->name_bytes);
     x->path_end[x->depth] = start + point + n->name_bytes;
-    if (n->repetition < 0 || n->repetition > 2) return corrupt(x, "the repetition of a column");
+    if (n->repetition < 0 || n->repetition > 2) return corrupt_footer(x, "the repetition of a column");
     x->def[x->depth] = x->def[x->depth - 1] + (n->repetition != 0);
     x->rep[x->depth] = x->rep[x->depth - 1] + (n->repetition == 2);
     x->map[x->depth] = x->map[x->depth - 1] || n->map;
@@ -120,22 +121,22 @@ static glofnd_status enter_node(footer *x, const schema_node *n) {
 static glofnd_status read_schema(footer *x, const gf_thrift_struct *field) {
     const int64_t count = gf_thrift_list(&x->t, field, GF_THRIFT_STRUCT);
     const schema_node root = read_node(x);
-    if (x->t.failed || count < 1 || root.children < 1) return corrupt(x, "no schema");
-    if (x->f->leaves > 0) return corrupt(x, "two schemas");
+    if (x->t.failed || count < 1 || root.children < 1) return corrupt_footer(x, "no schema");
+    if (x->f->leaves > 0) return corrupt_footer(x, "two schemas");
     x->open[0] = root.children;
     for (int64_t i = 1; i < count; i++) {
         while (x->depth > 0 && x->open[x->depth] == 0) x->depth--;
-        if (x->open[x->depth] == 0) return corrupt(x, "the schema has more nodes than its tree");
+        if (x->open[x->depth] == 0) return corrupt_footer(x, "the schema has more nodes than its tree");
         const schema_node n = read_node(x);
-        if (x->t.failed) return corrupt(x, "it ends within the schema");
+        if (x->t.failed) return corrupt_footer(x, "it ends within the schema");
         x->open[x->depth++]--;
-        if (x->depth > DEPTH_MAX || n.children < 0) return corrupt(x, "the schema is too deep");
+        if (x->depth > DEPTH_MAX || n.children < 0) return corrupt_footer(x, "the schema is too deep");
         TRY(enter_node(x, &n));
         x->open[x->depth] = n.children;
         if (n.children == 0) TRY(add_leaf(x, &n, x->path_end[x->depth]));
     }
     for (int d = 0; d <= x->depth; d++)
-        if (x->open[d] != 0) return corrupt(x, "the schema has fewer nodes than its tree");
+        if (x->open[d] != 0) return corrupt_footer(x, "the schema has fewer nodes than its tree");
     return GLOFND_OK;
 }
 
@@ -169,22 +170,22 @@ static glofnd_status read_chunk(footer *x, gf_parquet_chunk *c) {
         if (s.id == 3) read_column_data(x, &s, c);
         else gf_thrift_skip(&x->t, &s);
     }
-    if (x->t.failed) return corrupt(x, "it ends within a row group");
+    if (x->t.failed) return corrupt_footer(x, "it ends within a row group");
     if (c->values < 0 || c->start > x->f->data || c->bytes > x->f->data - c->start)
-        return corrupt(x, "a column lies outside of the file");
+        return corrupt_footer(x, "a column lies outside of the file");
     return GLOFND_OK;
 }
 
 static glofnd_status read_chunks(footer *x, const gf_thrift_struct *field, int64_t *found) {
     gf_parquet *f = x->f;
     const int64_t count = gf_thrift_list(&x->t, field, GF_THRIFT_STRUCT);
-    if (count != f->leaves || *found) return corrupt(x, "a row group has another number of columns than the schema");
+    if (count != f->leaves || *found) return corrupt_footer(x, "a row group has another number of columns than the schema");
     FAIL_IF(x->err, !gf_grow(&f->chunk, &x->chunk_capacity, (size_t)(x->chunks + count), sizeof *f->chunk), GLOFND_E_MEMORY,
             "%.300s: no memory for its row groups", f->path);
     for (int64_t i = 0; i < count; i++) {
         gf_parquet_chunk *c = &f->chunk[x->chunks + i];
         TRY(read_chunk(x, c));
-        if (c->type != f->leaf[i].type) return corrupt(x, "a column has another type than in the schema");
+        if (c->type != f->leaf[i].type) return corrupt_footer(x, "a column has another type than in the schema");
     }
     x->chunks += count;
     *found = count;
@@ -199,8 +200,8 @@ static glofnd_status read_group(footer *x) {
         else if (s.id == 3) rows = gf_thrift_integer(&x->t, &s);
         else gf_thrift_skip(&x->t, &s);
     }
-    if (x->t.failed) return corrupt(x, "it ends within a row group");
-    if (rows < 0 || found == 0 || rows > INT64_MAX - f->first[f->groups]) return corrupt(x, "the rows of a row group");
+    if (x->t.failed) return corrupt_footer(x, "it ends within a row group");
+    if (rows < 0 || found == 0 || rows > INT64_MAX - f->first[f->groups]) return corrupt_footer(x, "the rows of a row group");
     FAIL_IF(x->err, !gf_grow(&f->first, &x->group_capacity, (size_t)f->groups + 2, sizeof *f->first), GLOFND_E_MEMORY,
             "%.300s: no memory for its row groups", f->path);
     f->first[f->groups + 1] = f->first[f->groups] + rows;
@@ -222,10 +223,10 @@ static glofnd_status parse_footer(gf_error *err, gf_parquet *f, const uint8_t *b
             for (int64_t i = 0; i < count; i++) TRY(read_group(&x));
         } else gf_thrift_skip(&x.t, &s);
     }
-    if (x.t.failed) return corrupt(&x, "it ends early");
+    if (x.t.failed) return corrupt_footer(&x, "it ends early");
     f->rows = f->first[f->groups];
-    if (f->leaves == 0) return corrupt(&x, "no schema");
-    if (stated != f->rows) return corrupt(&x, "its number of rows is not that of its row groups");
+    if (f->leaves == 0) return corrupt_footer(&x, "no schema");
+    if (stated != f->rows) return corrupt_footer(&x, "its number of rows is not that of its row groups");
     return GLOFND_OK;
 }
 
@@ -814,7 +815,7 @@ static glofnd_status check_level(gf_error *err, gf_parquet_cursor *c, int64_t di
     return c->row < c->f->first[c->group + 1] ? GLOFND_OK : bad_row(err, c, "is beyond the rows of its group");
 }
 
-static void advance(gf_parquet_cursor *c, int64_t dim, int64_t numbers) {
+static void advance_row(gf_parquet_cursor *c, int64_t dim, int64_t numbers) {
     c->place += numbers;
     if (c->place == dim) c->place = 0, c->row++;
     c->level++;
@@ -834,7 +835,7 @@ static glofnd_status take_lists(gf_error *err, gf_parquet_cursor *c, int64_t row
             TRY(check_level(err, c, dim));
             const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
             if (l->max_def && c->def_level[c->level] != (uint32_t)l->max_def) break;
-            advance(c, dim, 1);
+            advance_row(c, dim, 1);
             values++;
         }
         /* Numbers to *out, which is NULL if they are not wanted. */
@@ -845,7 +846,7 @@ static glofnd_status take_lists(gf_error *err, gf_parquet_cursor *c, int64_t row
         if (c->level != c->levels && c->row != end) {
             const int64_t missing = c->def_level[c->level] < (uint32_t)c->f->leaf[c->leaf].list_def ? dim : 1;
             for (int64_t i = 0; out && i < missing; i++) *(out)++ = NAN;
-            advance(c, dim, missing);
+            advance_row(c, dim, missing);
         }
     }
     return GLOFND_OK;

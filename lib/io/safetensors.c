@@ -44,7 +44,7 @@ typedef struct shown {
     char text[100];
 } shown;
 
-static shown show(const char *name) {
+static shown shown_name(const char *name) {
     shown s;
     size_t n = 0;
     if (!name) name = "";
@@ -90,7 +90,7 @@ static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *
             for (int64_t l = j->node[k].first; l >= 0; l = j->node[l].next) {
                 const char *key = gf_json_text(j, j->node[l].key);
                 FAIL_IF(err, j->node[l].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: '%s' in " METADATA " is not a text",
-                        f->path, show(key).text);
+                        f->path, shown_name(key).text);
                 f->texts[f->text_count++] = (gf_st_text){.key = key, .text = gf_json_text(j, j->node[l].text)};
             }
             continue;
@@ -99,40 +99,40 @@ static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *
         gf_st_tensor *t = &f->tensors[f->count];
         t->name = name;
         FAIL_IF(err, j->node[k].kind != GF_JSON_OBJECT || j->node[k].count != 3, GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
+                "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, shown_name(t->name).text);
         const int64_t dtype = gf_json_find(j, k, "dtype");
         FAIL_IF(err, dtype < 0 || j->node[dtype].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path,
-                show(t->name).text);
+                shown_name(t->name).text);
         const char *type = gf_json_text(j, j->node[dtype].text);
         int known = 0;
         while (known < TYPES && strcmp(type, types[known].name) != 0) known++;
         FAIL_IF(err, known == TYPES, GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path, show(t->name).text,
-                show(type).text);
+                "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path,
+                shown_name(t->name).text, shown_name(type).text);
         t->type = (gf_st_type)known;
         const int64_t shape = gf_json_find(j, k, "shape");
         FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
-                show(t->name).text);
+                shown_name(t->name).text);
         FAIL_IF(err, j->node[shape].count > GF_ST_MAX_RANK, GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' has %lld axes; at most %d are read", path, show(t->name).text,
+                "%.200s: tensor '%s' has %lld axes; at most %d are read", path, shown_name(t->name).text,
                 (long long)j->node[shape].count, GF_ST_MAX_RANK);
         t->rank = 0;
         for (int64_t i = j->node[shape].first; i >= 0; i = j->node[i].next)
             t->shape[t->rank++] = j->node[i].kind == GF_JSON_INTEGER ? j->node[i].integer : -1;
         FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers",
-                path, show(t->name).text);
+                path, shown_name(t->name).text);
         /* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
         const int64_t range = gf_json_find(j, k, "data_offsets");
         const int two = range >= 0 && j->node[range].kind == GF_JSON_ARRAY && j->node[range].count == 2;
         const int64_t first = two ? j->node[range].first : -1, last = two ? j->node[first].next : -1;
         FAIL_IF(err, !two || j->node[first].kind != GF_JSON_INTEGER || j->node[last].kind != GF_JSON_INTEGER, GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' has no data_offsets [begin, end]", path, show(t->name).text);
+                "%.200s: tensor '%s' has no data_offsets [begin, end]", path, shown_name(t->name).text);
         const int64_t begin = j->node[first].integer, end = j->node[last].integer;
         FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, show(t->name).text, (long long)begin,
+                "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, shown_name(t->name).text, (long long)begin,
                 (long long)end, (unsigned long long)data_bytes);
         FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
-                "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, show(t->name).text,
+                "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, shown_name(t->name).text,
                 (long long)(end - begin), (unsigned long long)tensor_bytes(t));
         t->at = (uint64_t)begin;
         f->count++;
@@ -160,7 +160,8 @@ static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text
     for (int64_t i = 0; i < f->count; i++) {
         gf_st_tensor *t = &f->tensors[i];
         FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
-                t->at < end ? "an overlap" : "a hole", show(t->name).text, (unsigned long long)t->at, (unsigned long long)end);
+                t->at < end ? "an overlap" : "a hole", shown_name(t->name).text, (unsigned long long)t->at,
+                (unsigned long long)end);
         end += tensor_bytes(t);
         t->at += data_at;
     }
@@ -254,11 +255,11 @@ const char *gf_st_find_text(const gf_st_file *f, const char *key) {
 
 glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
     FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
-            f->path, show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
+            f->path, shown_name(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
     return read_at(err, f, t->at, out, bytes);
 }
 
-static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
+static void convert_to_f32(float *out, const void *raw, gf_st_type type, size_t n) {
     const uint8_t *bytes = raw;
     switch (type) {
 #define EACH(value)                                         \
@@ -282,12 +283,12 @@ glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_ten
     double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
     const size_t width = gf_st_type_bytes(t->type);
     FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
-            show(t->name).text, (long long)t->count, (long long)count);
+            shown_name(t->name).text, (long long)t->count, (long long)count);
     if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
     for (int64_t done = 0; done < count; done += CHUNK) {
         const size_t n = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
         TRY(read_at(err, f, t->at + (uint64_t)done * width, chunk, n * width));
-        convert(out + done, chunk, t->type, n);
+        convert_to_f32(out + done, chunk, t->type, n);
     }
     return GLOFND_OK;
 }
@@ -383,8 +384,8 @@ static glofnd_status check_names(gf_error *err, const char *path, const char *wh
     qsort(name, (size_t)count, sizeof *name, by_text);
     for (int64_t i = 0; i < count; i++) {
         FAIL_IF(err, i > 0 && strcmp(name[i - 1], name[i]) == 0, GLOFND_E_ARGUMENT, "%.200s: two %s '%s'", path, what,
-                show(name[i]).text);
-        FAIL_IF(err, !is_utf8(name[i]), GLOFND_E_ARGUMENT, "%.200s: the name '%s' is not UTF-8", path, show(name[i]).text);
+                shown_name(name[i]).text);
+        FAIL_IF(err, !is_utf8(name[i]), GLOFND_E_ARGUMENT, "%.200s: the name '%s' is not UTF-8", path, shown_name(name[i]).text);
     }
     return GLOFND_OK;
 }
@@ -395,7 +396,7 @@ static glofnd_status check_arguments(gf_error *err, const char *path, const gf_s
     for (int64_t i = 0; i < text_count; i++) {
         name[i] = texts[i].key;
         FAIL_IF(err, !texts[i].text || !is_utf8(texts[i].text), GLOFND_E_ARGUMENT, "%.200s: the text '%s' is not UTF-8", path,
-                show(texts[i].key).text);
+                shown_name(texts[i].key).text);
     }
     TRY(check_names(err, path, "texts", name, text_count));
     for (int64_t i = 0; i < count; i++) {
@@ -403,9 +404,9 @@ static glofnd_status check_arguments(gf_error *err, const char *path, const gf_s
         FAIL_IF(err, !t.name || strcmp(t.name, METADATA) == 0, GLOFND_E_ARGUMENT,
                 "%.200s: a tensor without name, or called " METADATA, path);
         FAIL_IF(err, (unsigned)t.type >= TYPES || t.rank < 0 || t.rank > GF_ST_MAX_RANK || !set_count(&t), GLOFND_E_ARGUMENT,
-                "%.200s: tensor '%s': its type, rank or shape cannot be written", path, show(t.name).text);
+                "%.200s: tensor '%s': its type, rank or shape cannot be written", path, shown_name(t.name).text);
         FAIL_IF(err, !t.data && t.count > 0, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' of %lld elements has no data", path,
-                show(t.name).text, (long long)t.count);
+                shown_name(t.name).text, (long long)t.count);
         name[i] = t.name;
     }
     return check_names(err, path, "called", name, count);

@@ -36,7 +36,7 @@ static int is_text(const gf_option *o) {
     return o->type == GF_OPTION_TEXT || o->type == GF_OPTION_STRING || o->type == GF_OPTION_STRINGS;
 }
 
-static int within(const gf_option *o, size_t size) { return o->offset + field_bytes(o) <= size; }
+static int field_is_within(const gf_option *o, size_t size) { return o->offset + field_bytes(o) <= size; }
 
 static number field_get(const gf_option *o, const void *target) {
     const char *field = (const char *)target + o->offset;
@@ -141,7 +141,7 @@ int gf_option_range(const gf_option *o, char *out, size_t bytes) {
 
 const gf_option *gf_option_find(const gf_option_table *table, size_t size, const char *key) {
     for (int i = 0; i < table->count; i++) {
-        if (within(&table->rows[i], size) && strcmp(table->rows[i].key, key) == 0) return &table->rows[i];
+        if (field_is_within(&table->rows[i], size) && strcmp(table->rows[i].key, key) == 0) return &table->rows[i];
     }
     return NULL;
 }
@@ -152,7 +152,7 @@ const gf_option *gf_option_nearest(const gf_option_table *table, size_t size, co
     const gf_option *best = NULL;
     int best_distance = 0;
     for (int i = 0; i < table->count; i++) {
-        const int distance = within(&table->rows[i], size) ? gf_edit_distance(key, table->rows[i].key) : -1;
+        const int distance = field_is_within(&table->rows[i], size) ? gf_edit_distance(key, table->rows[i].key) : -1;
         if (distance < 0 || (best && distance >= best_distance)) continue;
         best = &table->rows[i];
         best_distance = distance;
@@ -211,7 +211,7 @@ static glofnd_status set_one(gf_error *err, const gf_option *o, void *target, co
 glofnd_status gf_options_preset(gf_error *err, const gf_option_table *table, void *target, size_t size) {
     for (int i = 0; i < table->count; i++) {
         const gf_option *o = &table->rows[i];
-        if (o->preset && within(o, size)) TRY(set_one(err, o, target, o->preset));
+        if (o->preset && field_is_within(o, size)) TRY(set_one(err, o, target, o->preset));
     }
     return GLOFND_OK;
 }
@@ -232,7 +232,7 @@ glofnd_status gf_option_set(gf_error *err, const gf_option_table *table, void *t
 glofnd_status gf_options_check(gf_error *err, const gf_option_table *table, const void *target, size_t size) {
     for (int i = 0; i < table->count; i++) {
         const gf_option *o = &table->rows[i];
-        if (!within(o, size)) continue;
+        if (!field_is_within(o, size)) continue;
         const char *reason = range_reason(o, field_get(o, target));
         char value[64];
         if (!reason) continue;

@@ -90,7 +90,7 @@ static void relax(void) {
 /* Spinning pays only where every thread has a CPU of its own. */
 static int spins(const worker_group *t) { return atomic_load(&t->max_workers) < cpus ? SPINS : 0; }
 
-static void work(worker_group *t, int thread) {
+static void run_tasks(worker_group *t, int thread) {
     inside = 1;
     for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) t->run(t->arg, i, thread);
     inside = 0;
@@ -124,7 +124,7 @@ static void *worker(void *arg) {
         seen = atomic_load(&t->gate);
         const int place = join(t, seen);
         if (!place) continue;
-        work(t, place);
+        run_tasks(t, place);
         atomic_fetch_add(&t->finished, 1);
         if (!atomic_load(&t->caller_sleeps)) continue;
         pthread_mutex_lock(&t->lock);
@@ -216,7 +216,7 @@ void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
         pthread_cond_broadcast(&t->wake);
         pthread_mutex_unlock(&t->lock);
     }
-    work(t, 0);
+    run_tasks(t, 0);
     const uint64_t gate = atomic_fetch_and(&t->gate, ~(uint64_t)1); /* closed: no worker joins from here on */
     await_workers(t, joined(gate));
     pthread_mutex_lock(&idle_lock);

@@ -56,14 +56,14 @@ typedef struct sink {
     char held[2000];
 } sink;
 
-static void flush(sink *s) {
+static void sink_flush(sink *s) {
     if (s->used) fwrite(s->held, 1, s->used, s->out);
     s->used = 0;
 }
 
-static void put(sink *s, const char *text, size_t n) {
+static void sink_put(sink *s, const char *text, size_t n) {
     while (n > 0) {
-        if (s->used == sizeof s->held) flush(s);
+        if (s->used == sizeof s->held) sink_flush(s);
         const size_t some = n < sizeof s->held - s->used ? n : sizeof s->held - s->used;
         memcpy(s->held + s->used, text, some);
         s->used += some;
@@ -73,7 +73,7 @@ static void put(sink *s, const char *text, size_t n) {
 }
 
 static void put_spaces(sink *s, int n) {
-    for (; n > 0; n--) put(s, " ", 1);
+    for (; n > 0; n--) sink_put(s, " ", 1);
 }
 
 void gf_print_lines(FILE *out, const char *text) {
@@ -81,10 +81,10 @@ void gf_print_lines(FILE *out, const char *text) {
     char unit[GF_SHOWN_BYTES];
     for (size_t taken; *text; text += taken) {
         gf_show(text, &taken, unit);
-        if (*text == '\n') put(&s, "\n", 1);
-        else put(&s, unit, strlen(unit));
+        if (*text == '\n') sink_put(&s, "\n", 1);
+        else sink_put(&s, unit, strlen(unit));
     }
-    flush(&s);
+    sink_flush(&s);
 }
 
 /* ----- conversions ----- */
@@ -150,7 +150,7 @@ static void put_text(sink *s, const conversion *c, const char *text) {
     if (!left) put_spaces(s, c->width - columns);
     for (size_t at = 0; at < n; at += taken) {
         show_first(text + at, n - at, &taken, unit);
-        put(s, unit, strlen(unit));
+        sink_put(s, unit, strlen(unit));
     }
     if (left) put_spaces(s, c->width - columns);
 }
@@ -182,12 +182,12 @@ static void put_number(sink *s, const conversion *c, arguments *a) {
     if (real) n = snprintf(text, sizeof text, format, width, precision, va_arg(a->list, double));
     else if (is_signed) n = snprintf(text, sizeof text, format, width, precision, (long long)signed_argument(c, a));
     else n = snprintf(text, sizeof text, format, width, precision, (unsigned long long)unsigned_argument(c, a));
-    if (n > 0) put(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    if (n > 0) sink_put(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 #pragma GCC diagnostic pop
 
 static void put_argument(sink *s, const conversion *c, arguments *a) {
-    if (c->kind == '%') put(s, "%", 1);
+    if (c->kind == '%') sink_put(s, "%", 1);
     else if (c->kind == 's') {
         const char *text = va_arg(a->list, const char *);
         put_text(s, c, text ? text : "(null)");
@@ -204,14 +204,14 @@ void gf_vprint(FILE *out, const char *format, va_list args) {
     va_copy(a.list, args);
     while (*format) {
         const size_t own = strcspn(format, "%");
-        put(&s, format, own);
+        sink_put(&s, format, own);
         format += own;
         if (!*format) break;
         format = read_conversion(format + 1, &a, &c);
         put_argument(&s, &c, &a);
     }
     va_end(a.list);
-    flush(&s);
+    sink_flush(&s);
 }
 
 void gf_print(FILE *out, const char *format, ...) {

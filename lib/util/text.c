@@ -274,13 +274,13 @@ const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }
 /* ----- a text that grows ----- */
 
 /* Space for n more bytes and the final 0. */
-static int reserve(gf_text *t, size_t n) {
+static int reserve_text(gf_text *t, size_t n) {
     if (!t->failed) t->failed = !gf_grow(&t->at, &t->capacity, t->used + n + 1, 1);
     return !t->failed;
 }
 
 static void add_bytes(gf_text *t, const char *bytes, size_t n) {
-    if (!reserve(t, n)) return;
+    if (!reserve_text(t, n)) return;
     memcpy(t->at + t->used, bytes, n);
     t->used += n;
     t->at[t->used] = 0;
@@ -292,7 +292,7 @@ void gf_text_add(gf_text *t, const char *fmt, ...) {
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, fmt, args);
     if (n < 0) t->failed = 1;
-    else if (reserve(t, (size_t)n)) {
+    else if (reserve_text(t, (size_t)n)) {
         vsnprintf(t->at + t->used, (size_t)n + 1, fmt, again);
         t->used += (size_t)n;
     }

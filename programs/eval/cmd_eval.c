@@ -84,7 +84,7 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
     return GLOFND_OK;
 }
 
-static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *s, const char *what, gf_features *out) {
+static glofnd_status encode_part(gf_error *err, gf_run_encoder *e, const gf_samples *s, const char *what, gf_features *out) {
     eval_progress line;
     const gf_encode_spec spec = {
         .ids = s->id,
@@ -101,8 +101,8 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *
 }
 
 glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *e, const gf_split *split, gf_features *train, gf_features *test) {
-    TRY(encode(err, e, &split->train, "training samples", train));
-    return encode(err, e, &split->test, "test samples", test);
+    TRY(encode_part(err, e, &split->train, "training samples", train));
+    return encode_part(err, e, &split->test, "test samples", test);
 }
 
 glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,

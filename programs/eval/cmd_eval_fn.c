@@ -210,7 +210,7 @@ static glofnd_status record_measured(gf_error *err, const fn_job *j) {
 
 /* ----- entry ----- */
 
-static glofnd_status prepare(gf_error *err, fn_job *j) {
+static glofnd_status open_fn(gf_error *err, fn_job *j) {
     TRY(eval_open_trained(err, "fn", &j->samples, &j->progress, &j->run, &j->alpha));
     const gf_config *c = gf_trained_run_config(j->run);
     const gf_dataset_info info = gf_trained_run_info(j->run);
@@ -260,7 +260,7 @@ static glofnd_status evaluate_files(gf_error *err, fn_job *j) {
 static glofnd_status evaluate(gf_error *err, fn_job *j) {
     gf_run_log log;
     TRY(gf_run_log_read(err, j->samples.run, &log));
-    glofnd_status status = prepare(err, j);
+    glofnd_status status = open_fn(err, j);
     if (status == GLOFND_OK) {
         /* Epochs to show: with flags, and not too many; the last one always. */
         int64_t first = 0;
@@ -335,7 +335,7 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(fn_flags, device),
 };
 
-static int run(const cli_call *call, const void *flags) {
+static int run_fn(const cli_call *call, const void *flags) {
     const fn_flags *f = flags;
     gf_error err = {{0}};
     fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .batch = f->batch};
@@ -360,5 +360,5 @@ const cli_verb eval_fn = {
     CLI_FLAGS(rows, fn_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,
-    .run = run,
+    .run = run_fn,
 };

@@ -369,7 +369,7 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(threshold_flags, device),
 };
 
-static int run(const cli_call *call, const void *flags) {
+static int run_threshold(const cli_call *call, const void *flags) {
     const threshold_flags *f = flags;
     gf_error err = {{0}};
     threshold_job j = {.out = f->out,
@@ -408,5 +408,5 @@ const cli_verb eval_threshold = {
     CLI_FLAGS(rows, threshold_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,
-    .run = run,
+    .run = run_threshold,
 };

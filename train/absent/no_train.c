@@ -6,7 +6,7 @@
 
 #define WITHOUT(err) GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found")
 
-static void describe(char *text, size_t bytes) { snprintf(text, bytes, "built without CUDA"); }
+static void describe_absent(char *text, size_t bytes) { snprintf(text, bytes, "built without CUDA"); }
 
 /* ----- networks ----- */
 
@@ -15,7 +15,7 @@ static glofnd_status open_engine(gf_error *err, int threads, gf_nn_engine **out)
     WITHOUT(err);
 }
 
-const gf_nn_backend gf_nn_backend_cuda = {.name = "none", .describe = describe, .open = open_engine};
+const gf_nn_backend gf_nn_backend_cuda = {.name = "none", .describe = describe_absent, .open = open_engine};
 
 /* ----- ranks ----- */
 
@@ -35,7 +35,7 @@ glofnd_status gf_device_share(gf_error *err, int local_rank, int local_ranks, in
     WITHOUT(err);
 }
 
-void gf_device_comm_describe(char *text, size_t bytes) { describe(text, bytes); }
+void gf_device_comm_describe(char *text, size_t bytes) { describe_absent(text, bytes); }
 
 /* ----- views: never called, as there is no network on a device ----- */
 

@@ -145,12 +145,14 @@ int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
     return d->format->test_spec && d->format->test_spec(&plain, out, bytes) && add_labels(d, out, bytes);
 }
 
-static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }
+static int has_sample(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }
 
-int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->label(d, gf_dataset_row(d, i)) : -1; }
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i) {
+    return has_sample(d, i) ? d->format->label(d, gf_dataset_row(d, i)) : -1;
+}
 
 int32_t gf_dataset_group(const gf_dataset *d, int64_t i) {
-    return within(d, i) && d->format->group ? d->format->group(d, gf_dataset_row(d, i)) : -1;
+    return has_sample(d, i) && d->format->group ? d->format->group(d, gf_dataset_row(d, i)) : -1;
 }
 
 int gf_dataset_templates(const gf_dataset *d, char *out, size_t bytes) {
@@ -168,14 +170,14 @@ const char *gf_dataset_class_title(const gf_dataset *d, int32_t label) {
 }
 
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
-    if (within(d, i)) d->format->name_of(d, gf_dataset_row(d, i), out, bytes);
+    if (has_sample(d, i)) d->format->name_of(d, gf_dataset_row(d, i), out, bytes);
     else snprintf(out, bytes, "#%lld", (long long)i);
 }
 
-uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->key(d, gf_dataset_row(d, i)) : 0; }
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return has_sample(d, i) ? d->format->key(d, gf_dataset_row(d, i)) : 0; }
 
 glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
-    FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
+    FAIL_IF(err, !has_sample(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
     out->encoded_size = 0;
     out->label = d->format->label(d, gf_dataset_row(d, i));
@@ -183,7 +185,7 @@ glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, con
 }
 
 glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
-    FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
+    FAIL_IF(err, !has_sample(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
     out->label = d->format->label(d, gf_dataset_row(d, i));
     return d->format->read_text ? d->format->read_text(err, d, gf_dataset_row(d, i), out) : GLOFND_OK;
@@ -383,7 +385,7 @@ static int probe_sample(const gf_dataset *d, int64_t i, int *width, int *height,
 
 int gf_dataset_image_size(const gf_dataset *d, int64_t i, int64_t *pixels, uint64_t *bytes) {
     int width, height;
-    if (!within(d, i) || !d->format->find || !probe_sample(d, i, &width, &height, bytes)) return 0;
+    if (!has_sample(d, i) || !d->format->find || !probe_sample(d, i, &width, &height, bytes)) return 0;
     *pixels = (int64_t)width * height;
     return 1;
 }

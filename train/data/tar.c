@@ -32,7 +32,7 @@ void gf_tar_end(gf_tar *t) {
     t->name = NULL;
 }
 
-static glofnd_status corrupt(gf_error *err, const gf_tar *t, uint64_t at, const char *why) {
+static glofnd_status corrupt_tar(gf_error *err, const gf_tar *t, uint64_t at, const char *why) {
     return gf_fail(err, GLOFND_E_FORMAT, "'%.350s' is not a valid tar: %s at byte %llu", t->path, why, (unsigned long long)at);
 }
 
@@ -120,15 +120,15 @@ static int pax_record(const char **text, const char *end, overrides *o) {
 }
 
 static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint64_t at, uint64_t size, overrides *o) {
-    if (size > EXTRA_MAX) return corrupt(err, t, at, "an extra header of implausible size");
+    if (size > EXTRA_MAX) return corrupt_tar(err, t, at, "an extra header of implausible size");
     char *text = malloc((size_t)size + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%.350s'", t->path);
     glofnd_status status = gf_file_read_at(err, t->fd, t->path, at, text, (size_t)size);
     if (status == GLOFND_OK && type == 'L' && !set_name(o, text, (size_t)size))
-        status = corrupt(err, t, at, "a name without memory for it");
+        status = corrupt_tar(err, t, at, "a name without memory for it");
     const char *p = text;
     while (status == GLOFND_OK && type == 'x' && p < text + size)
-        if (!pax_record(&p, text + size, o)) status = corrupt(err, t, at, "a corrupt or unsupported pax header");
+        if (!pax_record(&p, text + size, o)) status = corrupt_tar(err, t, at, "a corrupt or unsupported pax header");
     free(text);
     return status;
 }
@@ -156,12 +156,12 @@ static glofnd_status parse_header(gf_error *err, const gf_tar *t, const override
             "'%.350s' is compressed by gzip; unpack it with gunzip: samples are read out of order", t->path);
     uint64_t sum;
     if (!read_number(block + SUM_AT, 8, &sum) || sum != checksum(block))
-        return corrupt(err, t, t->next, "a wrong header checksum");
-    if (!read_number(block + SIZE_AT, 12, &h->size)) return corrupt(err, t, t->next, "a wrong size field");
+        return corrupt_tar(err, t, t->next, "a wrong header checksum");
+    if (!read_number(block + SIZE_AT, 12, &h->size)) return corrupt_tar(err, t, t->next, "a wrong size field");
     h->type = (char)block[TYPE_AT];
     if (o->has_size && h->type != 'x' && h->type != 'g' && h->type != 'L' && h->type != 'K') h->size = o->size;
     h->at = t->next + BLOCK;
-    if (h->type == 'S') return corrupt(err, t, t->next, "a sparse member, which is not supported,");
+    if (h->type == 'S') return corrupt_tar(err, t, t->next, "a sparse member, which is not supported,");
     return GLOFND_OK;
 }
 

@@ -245,7 +245,7 @@ static glofnd_status need_scratch(gf_error *err, mpi_comm *m, size_t bytes) {
     return GLOFND_OK;
 }
 
-static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
+static glofnd_status mpi_gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
     mpi_comm *m = (mpi_comm *)c;
     const int in_place = part == (char *)all + bytes * (size_t)c->rank;
     /* MPI counts in int: more bytes are sent as words of 8. */
@@ -270,8 +270,8 @@ static glofnd_status set_counts(gf_error *err, mpi_comm *m, const size_t *bytes,
     return GLOFND_OK;
 }
 
-static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
-                              const size_t *recv_bytes) {
+static glofnd_status mpi_exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
+                                  const size_t *recv_bytes) {
     mpi_comm *m = (mpi_comm *)c;
     const int ranks = c->ranks;
     TRY(set_counts(err, m, send_bytes, 0));
@@ -319,7 +319,7 @@ static void add_parts(const mpi_comm *m, const number *k, int64_t n) {
 static glofnd_status sum_small(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
     const size_t bytes = (size_t)n * k->bytes;
     TRY(need_scratch(err, m, bytes * (size_t)m->head.ranks));
-    TRY(gather(err, &m->head, x, bytes, m->scratch));
+    TRY(mpi_gather(err, &m->head, x, bytes, m->scratch));
     add_parts(m, k, n);
     memcpy(x, m->scratch, bytes);
     return GLOFND_OK;
@@ -368,12 +368,12 @@ static glofnd_status sum_any(gf_error *err, mpi_comm *m, const number *k, void *
     return GLOFND_OK;
 }
 
-static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t n) {
+static glofnd_status mpi_sum(gf_error *err, gf_comm *c, double *x, int64_t n) {
     const number k = {MPI_DOUBLE, sizeof *x, add_doubles};
     return sum_any(err, (mpi_comm *)c, &k, x, n);
 }
 
-static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
+static glofnd_status mpi_sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
     const number k = {MPI_FLOAT, sizeof *x, add_floats};
     return sum_any(err, (mpi_comm *)c, &k, x, n);
 }
@@ -391,9 +391,9 @@ static void close_mpi(gf_comm *c) {
     free(m);
 }
 
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
+static glofnd_status mpi_duplicate(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_ops ops = {"mpi", gather, exchange, sum, sum_floats, duplicate, close_mpi, NULL, NULL};
+static const gf_comm_ops ops = {"mpi", mpi_gather, mpi_exchange, mpi_sum, mpi_sum_floats, mpi_duplicate, close_mpi, NULL, NULL};
 
 static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     mpi_comm *m = calloc(1, sizeof *m);
@@ -410,7 +410,7 @@ static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     return GLOFND_OK;
 }
 
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status mpi_duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     MPI_Comm comm;
     mpi_comm *m = NULL;
     TRY(check_call(err, c, gf_mpi.Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));

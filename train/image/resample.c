@@ -28,7 +28,7 @@ typedef struct axis {
     int first, end;  /* source pixels that any of them needs */
 } axis;
 
-static glofnd_status reserve(gf_error *err, gf_resampler *r, int which, size_t bytes) {
+static glofnd_status reserve_buffer(gf_error *err, gf_resampler *r, int which, size_t bytes) {
     if (r->bytes[which] < bytes) {
         free(r->buffer[which]);
         r->bytes[which] = 0;
@@ -46,11 +46,11 @@ void gf_resampler_free(gf_resampler *r) {
 
 /* ----- Weights ----- */
 
-static double reach(gf_filter f) { return f == GF_FILTER_CUBIC ? 2 : 1; }
+static double filter_reach(gf_filter f) { return f == GF_FILTER_CUBIC ? 2 : 1; }
 
 int gf_filter_taps(gf_filter f, int in, int out) {
     const double scale = (double)in / out;
-    return (int)ceil(reach(f) * (scale < 1 ? 1 : scale)) * 2 + 1;
+    return (int)ceil(filter_reach(f) * (scale < 1 ? 1 : scale)) * 2 + 1;
 }
 
 static double filter_at(gf_filter f, double x) {
@@ -61,7 +61,8 @@ static double filter_at(gf_filter f, double x) {
 }
 
 int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int *first) {
-    const double scale = (double)in / out, widened = scale < 1 ? 1 : scale, support = reach(f) * widened, shrink = 1 / widened;
+    const double scale = (double)in / out, widened = scale < 1 ? 1 : scale, support = filter_reach(f) * widened,
+                 shrink = 1 / widened;
     const double center = (at + 0.5) * scale;
     int begin = (int)(center - support + 0.5), end = (int)(center + support + 0.5);
     if (begin < 0) begin = 0;
@@ -77,7 +78,7 @@ int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int 
 }
 
 /* Output pixel `at` of `full`; exact [taps]: scratch for the weights before rounding. */
-static span weigh(gf_filter f, int in, int full, int at, double *exact, int32_t *weight) {
+static span weigh_span(gf_filter f, int in, int full, int at, double *exact, int32_t *weight) {
     span s;
     s.count = gf_filter_weights(f, in, full, at, exact, &s.first);
     for (int i = 0; i < s.count; i++) weight[i] = (int32_t)((exact[i] < 0 ? -0.5 : 0.5) + exact[i] * (1 << PRECISION));
@@ -90,7 +91,7 @@ static void make_axis(axis *a, gf_filter f, int in, int full, int wanted_first, 
     a->first = in;
     a->end = 0;
     for (int i = 0; i < wanted; i++) {
-        a->span[i] = weigh(f, in, full, wanted_first + i, exact, a->weight + (size_t)i * (size_t)a->taps);
+        a->span[i] = weigh_span(f, in, full, wanted_first + i, exact, a->weight + (size_t)i * (size_t)a->taps);
         const int end = a->span[i].first + a->span[i].count;
         if (a->span[i].first < a->first) a->first = a->span[i].first;
         if (end > a->end) a->end = end;
@@ -148,7 +149,7 @@ GF_LANES_BODY void blend(uint8_t *restrict out, const uint8_t *restrict row, siz
 
 /* block[x - first][ROWS][3] from up to ROWS rows of the source; missing ones repeat the last. Pixels are copied with a byte of
  * the next one, which its own copy overwrites: the block has one spare byte. */
-static void gather(uint8_t *block, const gf_resize *j, int first, int end, int top, int rows) {
+static void gather_block(uint8_t *block, const gf_resize *j, int first, int end, int top, int rows) {
     const uint8_t *row[ROWS];
     for (int i = 0; i < ROWS; i++) row[i] = j->rgb + (size_t)(top + (i < rows ? i : rows - 1)) * j->stride;
     for (int x = first; x < end - 1; x++)
@@ -206,9 +207,9 @@ glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
     const size_t x_taps = (size_t)gf_filter_taps(j->filter, j->width, j->full_width);
     const size_t y_taps = (size_t)gf_filter_taps(j->filter, j->height, j->full_height);
     const size_t columns = (size_t)j->out_width, axes_rows = (size_t)j->out_height;
-    TRY(reserve(err, r, BUFFER_EXACT, (x_taps > y_taps ? x_taps : y_taps) * sizeof(double)));
-    TRY(reserve(err, r, BUFFER_SPANS, (columns + axes_rows) * sizeof(span)));
-    TRY(reserve(err, r, BUFFER_WEIGHTS, (columns * x_taps + axes_rows * y_taps) * sizeof(int32_t)));
+    TRY(reserve_buffer(err, r, BUFFER_EXACT, (x_taps > y_taps ? x_taps : y_taps) * sizeof(double)));
+    TRY(reserve_buffer(err, r, BUFFER_SPANS, (columns + axes_rows) * sizeof(span)));
+    TRY(reserve_buffer(err, r, BUFFER_WEIGHTS, (columns * x_taps + axes_rows * y_taps) * sizeof(int32_t)));
     double *exact = r->buffer[BUFFER_EXACT];
     x.span = r->buffer[BUFFER_SPANS];
     x.weight = r->buffer[BUFFER_WEIGHTS];
@@ -217,14 +218,14 @@ glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
     make_axis(&x, j->filter, j->width, j->full_width, j->left, j->out_width, exact);
     make_axis(&y, j->filter, j->height, j->full_height, j->top, j->out_height, exact);
     const size_t used = (size_t)j->out_width * 3, pitch = used / STEP * STEP + STEP; /* always spare bytes at the end */
-    TRY(reserve(err, r, BUFFER_BLOCK, (size_t)(x.end - x.first) * RUN + 1));
-    TRY(reserve(err, r, BUFFER_MIDDLE, (size_t)(y.end - y.first) * pitch));
-    TRY(reserve(err, r, BUFFER_LINE, pitch));
+    TRY(reserve_buffer(err, r, BUFFER_BLOCK, (size_t)(x.end - x.first) * RUN + 1));
+    TRY(reserve_buffer(err, r, BUFFER_MIDDLE, (size_t)(y.end - y.first) * pitch));
+    TRY(reserve_buffer(err, r, BUFFER_LINE, pitch));
     uint8_t *block = r->buffer[BUFFER_BLOCK], *middle = r->buffer[BUFFER_MIDDLE], *line = r->buffer[BUFFER_LINE];
     for (int top = y.first; top < y.end; top += ROWS) {
         const int rows = y.end - top < ROWS ? y.end - top : ROWS;
         uint8_t *to = middle + (size_t)(top - y.first) * pitch;
-        gather(block, j, x.first, x.end, top, rows);
+        gather_block(block, j, x.first, x.end, top, rows);
         blend_columns(to, pitch, rows, block, &x, j->out_width, j->flip);
         for (int i = 0; i < rows; i++) memset(to + (size_t)i * pitch + used, 0, pitch - used);
     }

@@ -247,7 +247,7 @@ static gf_slot *take_item(gf_loader *l, int64_t *item) {
     return s;
 }
 
-static void *work(void *arg) {
+static void *make_batches(void *arg) {
     thread *t = arg;
     gf_loader *l = t->loader;
     pthread_mutex_lock(&l->lock);
@@ -353,7 +353,7 @@ static glofnd_status init_loader(gf_error *err, gf_loader *l, const gf_loader_sp
     int failed = 0;
     for (int i = 0; i < l->workers && !failed; i++) {
         l->threads[i].loader = l;
-        failed = pthread_create(&l->threads[i].id, NULL, work, &l->threads[i]);
+        failed = pthread_create(&l->threads[i].id, NULL, make_batches, &l->threads[i]);
         if (!failed) l->started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

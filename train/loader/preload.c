@@ -57,7 +57,7 @@ static void read_chunk(void *arg, int64_t task, int thread) {
     }
 }
 
-static glofnd_status load(gf_error *err, gf_preload *r, int threads) {
+static glofnd_status read_all(gf_error *err, gf_preload *r, int threads) {
     const size_t n = (size_t)r->info.n, bytes = (size_t)gf_preload_bytes(r->data);
     r->pixels = calloc(bytes, 1);
     r->hash = calloc(n, sizeof *r->hash);
@@ -80,7 +80,7 @@ glofnd_status gf_preload_load(gf_error *err, const gf_dataset *d, int threads, g
     FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory for a dataset");
     r->data = d;
     r->info = gf_dataset_describe(d);
-    const glofnd_status status = load(err, r, threads);
+    const glofnd_status status = read_all(err, r, threads);
     if (status == GLOFND_OK) *out = r;
     else gf_preload_free(r);
     return status;

@@ -66,9 +66,9 @@ static glofnd_status write_model(gf_error *err, const job *j) {
 /* ----- messages ----- */
 
 /* A line, by the first of several ranks. */
-static void report(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void print_report(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void report(const gf_pretrain *p, const char *fmt, ...) {
+static void print_report(const gf_pretrain *p, const char *fmt, ...) {
     char line[1600];
     va_list args;
     if (!p->report || (p->comm && p->comm->rank > 0)) return;
@@ -97,17 +97,17 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     if (t->info.width == 0)
         snprintf(decoding, sizeof decoding, ", large images up to %.0f MB more (max_pixels)",
                  (double)c->max_pixels * GF_PIXEL_BYTES / 1e6);
-    report(p,
-           "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
-           "about %.0f MB%s%s",
-           c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
-           (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
-           c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "", decoding);
-    if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
+    print_report(p,
+                 "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
+                 "about %.0f MB%s%s",
+                 c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
+                 (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
+                 c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "", decoding);
+    if (*gf_dataset_note(t->data)) print_report(p, "data: %s", gf_dataset_note(t->data));
     gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
-    if (*line) report(p, "%s", line);
-    if (*warning) report(p, "%s", warning);
-    for (int k = 0; gf_idle_option(c, k); k++) report(p, "note: %s", gf_idle_option(c, k));
+    if (*line) print_report(p, "%s", line);
+    if (*warning) print_report(p, "%s", warning);
+    for (int k = 0; gf_idle_option(c, k); k++) print_report(p, "note: %s", gf_idle_option(c, k));
     /* A run that does not fit would be killed in its first steps, without a message. */
     const char *what;
     const int64_t limit = gf_memory_limit(&what);
@@ -115,7 +115,7 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     FAIL_IF(err, !fits && !p->force, GLOFND_E_MEMORY,
             "about %.0f MB are needed, more than the %.0f MB of %s; a smaller batch or size needs less, --force starts anyway",
             (double)bytes / 1e6, (double)limit / 1e6, what);
-    if (!fits) report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
+    if (!fits) print_report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
     return GLOFND_OK;
 }
 
@@ -123,8 +123,8 @@ static glofnd_status prepare_watch(gf_error *err, const gf_pretrain *p, const gf
     const gf_config *c = &t->config;
     if (!p->watch) return GLOFND_OK;
     if (p->left_out)
-        report(p, "on_epoch of a file is not run; to run it, give it on the command line: --on-epoch '%s'", p->left_out);
-    if (*c->on_epoch) report(p, "on_epoch: after every epoch `%s` is run", c->on_epoch);
+        print_report(p, "on_epoch of a file is not run; to run it, give it on the command line: --on-epoch '%s'", p->left_out);
+    if (*c->on_epoch) print_report(p, "on_epoch: after every epoch `%s` is run", c->on_epoch);
     return c->eval_every > 0 ? p->watch->prepare(err, p->watch->user, t) : GLOFND_OK;
 }
 
@@ -136,7 +136,7 @@ static double measure_epoch(const gf_pretrain *p, const gf_trainer *t) {
     if (!p->watch || t->config.eval_every < 1) return NAN;
     if (epochs % t->config.eval_every != 0 && epochs < t->config.epochs) return NAN;
     const glofnd_status status = p->watch->measure(&err, p->watch->user, t, &top1);
-    if (status != GLOFND_OK) report(p, "no evaluation of epoch %lld: %s", (long long)epochs, err.text);
+    if (status != GLOFND_OK) print_report(p, "no evaluation of epoch %lld: %s", (long long)epochs, err.text);
     return status == GLOFND_OK ? top1 : NAN;
 }
 
@@ -166,7 +166,7 @@ static glofnd_status checkpoint(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(mark_evals_stale(err, j));
     if (is_first(j->p)) TRY(gf_monitor_sync(&j->monitor, &marks));
     if (j->monitor.restored)
-        report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
+        print_report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
     j->monitor.restored = 0;
     j->saved = j->trainer->marks[0];
     TRY(gf_checkpoint_save(err, j->trainer, j->p->run, marks));
@@ -201,7 +201,8 @@ static glofnd_status record_memory(gf_error *err, const job *j) {
 /* step: of the batch that the sample belongs to. */
 static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
     if (!j->warned)
-        report(j->p, "an unreadable sample is left out and another takes its place, " GF_LOG_FILE " will name all: %s", message);
+        print_report(j->p, "an unreadable sample is left out and another takes its place, " GF_LOG_FILE " will name all: %s",
+                     message);
     if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
@@ -215,7 +216,7 @@ static void on_unreadable(void *user, int64_t i, const char *message) {
     else if (j->noted == GLOFND_OK) j->noted = gf_distributed_unreadable(NULL, &j->trainer->distributed, i, message);
 }
 
-static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
+static glofnd_status train_epochs(gf_error *err, job *j, gf_pretrain_end *end) {
     const gf_pretrain *p = j->p;
     gf_trainer *t = j->trainer;
     const gf_config *c = &t->config;
@@ -240,7 +241,7 @@ static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
             TRY(record_memory(err, j));
             const double knn = measure_epoch(p, t);
             TRY(gf_monitor_epoch(&j->monitor, t, &j->lambdas, knn, value));
-            if (gf_monitor_summary(&j->monitor, t, knn, line, sizeof line)) report(p, "%s", line);
+            if (gf_monitor_summary(&j->monitor, t, knn, line, sizeof line)) print_report(p, "%s", line);
             if (p->watch && *c->on_epoch) p->watch->ended(p->watch->user, t, value);
         }
         /* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
@@ -272,19 +273,19 @@ static glofnd_status load_start(gf_error *err, job *j, gf_log_marks *marks) {
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
         if (p->config_was &&
             is_first(p)) { /* as it was at the checkpoint; changes by flags are written when training continues */
-            report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
+            print_report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
             TRY(gf_resume_restore(err, p->run, j->from));
         }
-        report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
+        print_report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
         if (j->found.changed)
-            report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
-                   (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
-                   (long long)(t->step / t->epoch_steps + 1));
+            print_report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
+                         (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
+                         (long long)(t->step / t->epoch_steps + 1));
         return GLOFND_OK;
     }
-    if (p->resume) report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
+    if (p->resume) print_report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
     if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
-    if (*t->config.init) report(p, "%s", line);
+    if (*t->config.init) print_report(p, "%s", line);
     return GLOFND_OK;
 }
 
@@ -311,7 +312,7 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
         const int existed = gf_run_hold_has(&j->hold, GF_VOCABULARY_FILE);
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
         if (!existed) memcpy(j->vocab, path, sizeof j->vocab);
-        report(j->p, "%s", line);
+        print_report(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
 }
@@ -363,7 +364,7 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     }
     if (!is_first(j->p)) {
         TRY(begin_together(err, j, GLOFND_OK));
-        return train(err, j, end);
+        return train_epochs(err, j, end);
     }
     const gf_progress_mode mode = j->p->quiet ? GF_PROGRESS_QUIET : j->p->plain ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
     /* The configuration comes first, so that there is always something to resume. */
@@ -373,17 +374,19 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
         /* The state of a run does not depend on its logs: it continues without them. */
         const gf_monitor *m = &j->monitor;
         if (m->lines < marks.log_lines)
-            report(j->p,
-                   GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
-                   (long long)m->lines, (long long)marks.log_lines);
+            print_report(j->p,
+                         GF_LOG_FILE
+                         " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
+                         (long long)m->lines, (long long)marks.log_lines);
         if (m->events_cut)
-            report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
+            print_report(j->p,
+                         GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
     }
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
     status = begin_together(err, j, status);
-    if (status == GLOFND_OK) status = train(err, j, end);
+    if (status == GLOFND_OK) status = train_epochs(err, j, end);
     gf_monitor_close(&j->monitor);
     return status;
 }

@@ -108,14 +108,14 @@ glofnd_status gf_distributed_gradients(gf_error *err, gf_distributed *d, gf_enco
 
 /* ----- unreadable samples: the first rank logs those of all ----- */
 
-static glofnd_status reserve(gf_error *err, gf_distributed *d, int64_t count) {
+static glofnd_status reserve_unreadable(gf_error *err, gf_distributed *d, int64_t count) {
     FAIL_IF(err, !gf_grow(&d->unreadable, &d->unreadable_capacity, (size_t)count, sizeof *d->unreadable), GLOFND_E_MEMORY,
             "no memory for %lld unreadable samples", (long long)count);
     return GLOFND_OK;
 }
 
 glofnd_status gf_distributed_unreadable(gf_error *err, gf_distributed *d, int64_t id, const char *message) {
-    TRY(reserve(err, d, d->unreadable_count + 1));
+    TRY(reserve_unreadable(err, d, d->unreadable_count + 1));
     gf_unreadable *u = &d->unreadable[d->unreadable_count++];
     *u = (gf_unreadable){.id = id};
     snprintf(u->why.text, sizeof u->why.text, "%s", message);
@@ -125,7 +125,7 @@ glofnd_status gf_distributed_unreadable(gf_error *err, gf_distributed *d, int64_
 /* Gathers `max` entries of each rank, those in use first; then closes the gaps. count [ranks]: entries in use. */
 static glofnd_status gather_unreadable(gf_error *err, gf_distributed *d, const int64_t *count, int64_t max) {
     const int ranks = d->host->ranks;
-    TRY(reserve(err, d, max * ranks));
+    TRY(reserve_unreadable(err, d, max * ranks));
     gf_unreadable *own = calloc((size_t)max, sizeof *own);
     FAIL_IF(err, !own, GLOFND_E_MEMORY, "no memory for %lld unreadable samples", (long long)max);
     memcpy(own, d->unreadable, (size_t)d->unreadable_count * sizeof *own);

@@ -110,7 +110,7 @@ void gf_tsne_tree_free(gf_tsne_tree *t) {
 }
 
 /* Adds four cells; 0 if the tree is full: the leaf then keeps several points, which is correct, only coarser. */
-static int32_t split(gf_tsne_tree *t, int32_t at) {
+static int32_t split_leaf(gf_tsne_tree *t, int32_t at) {
     if (t->used + 4 > t->capacity) return 0;
     const int32_t first = t->used;
     const cell c = t->cells[at];
@@ -138,7 +138,7 @@ static void insert(gf_tsne_tree *t, const double *y, int32_t i) {
     for (int depth = 0;; depth++) {
         cell *c = &t->cells[at];
         if (!c->child && c->point < 0) c->point = i;
-        else if (!c->child && depth < DEPTH && split(t, at)) {
+        else if (!c->child && depth < DEPTH && split_leaf(t, at)) {
             c = &t->cells[at];
             cell *down = &t->cells[child_of(t, at, y + 2 * c->point)];
             down->point = c->point; /* a leaf that splits holds one point: several only where no split is possible */

@@ -399,7 +399,9 @@ static double total_of(const gf_stacked_row *r, int parts) {
 }
 
 /* Three significant digits, or an integer. */
-static void amount(double x, const char *unit, char out[48]) { snprintf(out, 48, x < 999.5 ? "%.3g %s" : "%.0f %s", x, unit); }
+static void print_amount(double x, const char *unit, char out[48]) {
+    snprintf(out, 48, x < 999.5 ? "%.3g %s" : "%.0f %s", x, unit);
+}
 
 /* Class of a part: a colour of the palette, or that of the rest. */
 static void part_class(const gf_stacked_chart *s, int part, char out[8]) {
@@ -431,14 +433,14 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
         double at = 8.0;
         gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
         gf_text_escape(out, r->name);
-        if (total > 0.0) amount(total, s->unit, text);
+        if (total > 0.0) print_amount(total, s->unit, text);
         else snprintf(text, sizeof text, "not recorded");
         gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 12, text);
         for (int p = 0; p < s->part_count; p++) {
             const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
             if (width <= 0.0) continue;
             part_class(s, p, row_class);
-            amount(x, s->unit, text);
+            print_amount(x, s->unit, text);
             gf_text_add(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\">", row_class, at, y + 20,
                         width);
             gf_text_add(out, "<title>%s: %s, %.1f %%</title></rect>", s->parts[p], text, 100.0 * x / total);

@@ -26,7 +26,7 @@ void gf_progress_time(double s, char *out, int bytes) {
 }
 
 /* Width of the terminal; 0: unknown. */
-static int columns(void) {
+static int terminal_columns(void) {
     struct winsize w = {0};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
@@ -66,7 +66,7 @@ void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *t
     p->next = t + gf_progress_interval(t - p->started);
     p->open = !lines;
     if (done > p->first) gf_progress_time((t - p->started) / (double)(done - p->first) * (double)(total - done), eta, sizeof eta);
-    gf_progress_line(text, eta, lines ? 0 : columns(), line, sizeof line);
+    gf_progress_line(text, eta, lines ? 0 : terminal_columns(), line, sizeof line);
     if (lines) gf_print(stderr, "%s\n", line);
     else gf_print(stderr, "\r%s\033[K", line);
     fflush(stderr);

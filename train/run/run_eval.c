@@ -452,9 +452,9 @@ static const struct {
 } texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs),
              TEXT(truth), TEXT(metric),   TEXT(data),    TEXT(test)};
 
-static void append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append_name(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static void append(char *out, size_t bytes, const char *fmt, ...) {
+static void append_name(char *out, size_t bytes, const char *fmt, ...) {
     va_list args;
     const size_t used = strlen(out);
     va_start(args, fmt);
@@ -480,12 +480,12 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
     }
     if (variant) snprintf(out, bytes, "%s", e->protocol);
     else snprintf(out, bytes, "%.*s", event, e->event);
-    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) append(out, bytes, " %s", e->protocol);
-    if (mean) append(out, bytes, " mean");
-    if (*e->dataset) append(out, bytes, " %s", e->dataset);
-    append(out, bytes, "%s", metric_of(e));
-    if (isfinite(e->k)) append(out, bytes, " k %.10g", e->k);
-    if (isfinite(e->fraction)) append(out, bytes, " %g %%", 100.0 * e->fraction);
+    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) append_name(out, bytes, " %s", e->protocol);
+    if (mean) append_name(out, bytes, " mean");
+    if (*e->dataset) append_name(out, bytes, " %s", e->dataset);
+    append_name(out, bytes, "%s", metric_of(e));
+    if (isfinite(e->k)) append_name(out, bytes, " k %.10g", e->k);
+    if (isfinite(e->fraction)) append_name(out, bytes, " %g %%", 100.0 * e->fraction);
 }
 
 void gf_eval_identify(gf_eval_line *e) {

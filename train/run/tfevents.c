@@ -89,9 +89,9 @@ static void close_message(gf_events *t, size_t start) {
 
 /* ----- records ----- */
 
-static uint32_t mask(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+static uint32_t mask_crc(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
-static uint32_t masked_crc(const void *data, size_t n) { return mask(gf_crc32c(0, data, n)); }
+static uint32_t masked_crc(const void *data, size_t n) { return mask_crc(gf_crc32c(0, data, n)); }
 
 static glofnd_status put_record(gf_events *t) {
     unsigned char head[HEAD_BYTES], tail[TAIL_BYTES];
@@ -125,7 +125,7 @@ static glofnd_status check_record(gf_events *t, uint64_t at, uint64_t *bytes) {
         done += n;
     }
     TRY(gf_log_read(&t->log, at + HEAD_BYTES + length, part, TAIL_BYTES));
-    if (gf_le32(part) == mask(crc)) *bytes = HEAD_BYTES + length + TAIL_BYTES;
+    if (gf_le32(part) == mask_crc(crc)) *bytes = HEAD_BYTES + length + TAIL_BYTES;
     return GLOFND_OK;
 }
 

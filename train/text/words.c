@@ -73,12 +73,12 @@ static int is_case_ignorable(uint32_t code) {
            c == UTF8PROC_CATEGORY_SK || code == '\'' || code == '.' || code == ':' || code == 0xb7 || code == 0x2019;
 }
 
-static uint32_t lower(uint32_t code) {
+static uint32_t lower_case(uint32_t code) {
     return code < 0x80 ? code + (code - 'A' < 26 ? 32 : 0) : (uint32_t)utf8proc_tolower((code_point)code);
 }
 
 /* Its compatibility form, composed, in to [4]; returns how many characters. */
-static int compatible(uint32_t code, uint32_t to[4]) {
+static int compatibility_form(uint32_t code, uint32_t to[4]) {
     code_point part[4];
     utf8proc_ssize_t n = utf8proc_decompose_char((code_point)code, part, 4, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, NULL);
     if (n > 0 && n <= 4) n = utf8proc_normalize_utf32(part, n, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
@@ -119,8 +119,8 @@ static int joins_before(uint32_t code) {
 static int class_beyond_ascii(uint32_t code) { return (void)code, 0; }
 static int is_cased(uint32_t code) { return (code | 0x20) - 'a' < 26; }
 static int is_case_ignorable(uint32_t code) { return (void)code, 0; }
-static uint32_t lower(uint32_t code) { return code + (code - 'A' < 26 ? 32 : 0); }
-static int compatible(uint32_t code, uint32_t to[4]) { return to[0] = code, 1; }
+static uint32_t lower_case(uint32_t code) { return code + (code - 'A' < 26 ? 32 : 0); }
+static int compatibility_form(uint32_t code, uint32_t to[4]) { return to[0] = code, 1; }
 static int64_t compose_letter(const uint32_t *from, int64_t n, uint32_t *to) { return (void)from, (void)n, (void)to, 0; }
 static int joins_before(uint32_t code) { return (void)code, 0; }
 
@@ -287,7 +287,7 @@ static int64_t make_plain(uint32_t *code, int64_t n, size_t capacity) {
     for (int64_t i = 0; i < n; i++) {
         uint32_t to[4] = {windows_character(from[i])};
         if (is_dropped(to[0])) continue;
-        const int made = has_plain_form(to[0]) ? compatible(to[0], to) : 1;
+        const int made = has_plain_form(to[0]) ? compatibility_form(to[0], to) : 1;
         for (int k = 0; k < made; k++) code[out++] = straight_quote(to[k]);
     }
     return out;
@@ -337,7 +337,7 @@ static int64_t make_lower(uint32_t *code, int64_t n, size_t capacity) {
     for (int64_t i = 0; i < n; i++) {
         const uint32_t c = from[i];
         if (c == SIGMA && touches_cased(code, out, out - 1, -1) && !touches_cased(from, n, i + 1, 1)) code[out++] = FINAL_SIGMA;
-        else code[out++] = c == CAPITAL_DOTTED_I ? 'i' : lower(c);
+        else code[out++] = c == CAPITAL_DOTTED_I ? 'i' : lower_case(c);
         if (c == CAPITAL_DOTTED_I) code[out++] = DOT_ABOVE;
     }
     return out;

@@ -68,7 +68,7 @@ static glofnd_status open_library(gf_error *err, nccl_library *l) {
     return GLOFND_OK;
 }
 
-static glofnd_status check(gf_error *err, const nccl_comm *n, ncclResult_t code, const char *what) {
+static glofnd_status check_nccl(gf_error *err, const nccl_comm *n, ncclResult_t code, const char *what) {
     FAIL_IF(err, code != ncclSuccess, GLOFND_E_DEVICE, "rank %d: NCCL, %s: %s", n->head.rank, what,
             n->lib.ncclGetErrorString(code));
     return GLOFND_OK;
@@ -81,25 +81,26 @@ static glofnd_status check_cuda(gf_error *err, const nccl_comm *n, cudaError_t c
 
 /* ----- the table ----- */
 
-static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
+static glofnd_status nccl_gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
     nccl_comm *n = (nccl_comm *)c;
-    return check(err, n, n->lib.ncclAllGather(part, all, bytes, ncclInt8, n->comm, n->stream), "a gather");
+    return check_nccl(err, n, n->lib.ncclAllGather(part, all, bytes, ncclInt8, n->comm, n->stream), "a gather");
 }
 
-static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
-                              const size_t *recv_bytes) {
+static glofnd_status nccl_exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
+                                   const size_t *recv_bytes) {
     (void)c, (void)send, (void)send_bytes, (void)recv, (void)recv_bytes;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "exchanges go through host memory");
 }
 
-static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t count) {
+static glofnd_status nccl_sum(gf_error *err, gf_comm *c, double *x, int64_t count) {
     nccl_comm *n = (nccl_comm *)c;
-    return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclDouble, ncclSum, n->comm, n->stream), "a sum");
+    return check_nccl(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclDouble, ncclSum, n->comm, n->stream), "a sum");
 }
 
-static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t count) {
+static glofnd_status nccl_sum_floats(gf_error *err, gf_comm *c, float *x, int64_t count) {
     nccl_comm *n = (nccl_comm *)c;
-    return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclFloat, ncclSum, n->comm, n->stream), "a sum of gradients");
+    return check_nccl(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclFloat, ncclSum, n->comm, n->stream),
+                      "a sum of gradients");
 }
 
 /* `behind` waits for the work queued on `ahead` so far. Also in a capture, where this joins the streams of a step. */
@@ -127,9 +128,10 @@ static void close_nccl(gf_comm *c) {
     free(n); /* the library stays open: its threads may still run */
 }
 
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
+static glofnd_status nccl_duplicate(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_ops kind = {"nccl", gather, exchange, sum, sum_floats, duplicate, close_nccl, fork_off, join_again};
+static const gf_comm_ops kind = {"nccl",         nccl_gather, nccl_exchange, nccl_sum,  nccl_sum_floats,
+                                 nccl_duplicate, close_nccl,  fork_off,      join_again};
 
 /* ----- opening ----- */
 
@@ -138,33 +140,33 @@ typedef struct offer { /* gathered from every rank before the start */
     int32_t status;    /* of the rank so far: the others must not wait for one that failed */
 } offer;
 
-static glofnd_status meet(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
+static glofnd_status start_communicator(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (n->is_duplicate) config.maxCTAs = DUPLICATE_BLOCKS;
     TRY(host->ops->gather(err, host, own, sizeof *own, all));
     for (int r = 0; r < host->ranks; r++)
         FAIL_IF(err, all[r].status != GLOFND_OK && r != host->rank, (glofnd_status)all[r].status, "rank %d cannot use NCCL", r);
-    return check(err, n, n->lib.ncclCommInitRankConfig(&n->comm, host->ranks, all[0].id, host->rank, &config), "start");
+    return check_nccl(err, n, n->lib.ncclCommInitRankConfig(&n->comm, host->ranks, all[0].id, host->rank, &config), "start");
 }
 
 /* Rank 0 makes the id; the host's transport spreads it. `status`: of this rank so far. */
-static glofnd_status enter(gf_error *err, nccl_comm *n, glofnd_status status) {
+static glofnd_status enter_nccl(gf_error *err, nccl_comm *n, glofnd_status status) {
     gf_comm *host = n->host;
     offer own, *all = malloc(sizeof *all * (size_t)host->ranks);
     FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for %d ranks", host->ranks);
     memset(&own, 0, sizeof own);
-    if (status == GLOFND_OK && host->rank == 0) status = check(err, n, n->lib.ncclGetUniqueId(&own.id), "start");
+    if (status == GLOFND_OK && host->rank == 0) status = check_nccl(err, n, n->lib.ncclGetUniqueId(&own.id), "start");
     own.status = (int32_t)status;
     gf_error others = {""};
-    const glofnd_status met =
-        status == GLOFND_OK ? meet(err, n, host, &own, all) : host->ops->gather(&others, host, &own, sizeof own, all);
+    const glofnd_status met = status == GLOFND_OK ? start_communicator(err, n, host, &own, all)
+                                                  : host->ops->gather(&others, host, &own, sizeof own, all);
     free(all);
     return status == GLOFND_OK ? met : status;
 }
 
 /* A new communicator of the ranks of `host`. `status`: of this rank so far. */
 static glofnd_status give(gf_error *err, nccl_comm *n, glofnd_status status, gf_comm **out) {
-    status = enter(err, n, status);
+    status = enter_nccl(err, n, status);
     if (status == GLOFND_OK) *out = &n->head;
     else close_nccl(&n->head);
     return status;
@@ -187,7 +189,7 @@ static glofnd_status open_side(gf_error *err, nccl_comm *n) {
     return check_cuda(err, n, cudaEventCreateWithFlags(&n->joined, cudaEventDisableTiming), "an event");
 }
 
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status nccl_duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     const nccl_comm *n = (nccl_comm *)c;
     nccl_comm *t = new_comm(n->host);
     *out = NULL;

@@ -5,7 +5,7 @@
 
 #include "nn/cpu/dnn.h"
 
-static void describe(char *text, size_t bytes) {
+static void describe_cpu(char *text, size_t bytes) {
     gf_error err;
     if (gf_dnn_lib_open(&err) != GLOFND_OK) {
         snprintf(text, bytes, "nothing: %s", err.text);
@@ -125,7 +125,7 @@ void gf_dnn_charge(int part, double start) {
 
 const gf_nn_backend gf_nn_backend_cpu = {
     .name = "cpu",
-    .describe = describe,
+    .describe = describe_cpu,
     .open = engine_open,
     .close = engine_close,
     .alloc = engine_alloc,

@@ -67,7 +67,7 @@ static void add_driver(char *text, size_t bytes) {
              CUDART_VERSION % 1000 / 10, OLDEST_DRIVER);
 }
 
-static void describe(char *text, size_t bytes) {
+static void describe_device(char *text, size_t bytes) {
     char why[160];
     struct cudaDeviceProp p;
     gf_cunn_libs l;
@@ -252,19 +252,19 @@ static void engine_release(gf_nn_engine *s, void *p) {
     cudaFree(p);
 }
 
-static glofnd_status put(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
+static glofnd_status engine_put(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
     CUDA_TRY_AS(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, s->stream), "copy to the device");
     return GLOFND_OK;
 }
 
-static glofnd_status wait(gf_error *err, gf_nn_engine *s) {
+static glofnd_status engine_wait(gf_error *err, gf_nn_engine *s) {
     gf_cunn_note(s, cudaStreamSynchronize(s->stream), "work on the device");
     return take_error(err, s);
 }
 
-static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
+static glofnd_status engine_get(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
     CUDA_TRY_AS(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, s->stream), "copy from the device");
-    return wait(err, s);
+    return engine_wait(err, s);
 }
 
 static void *stream(gf_nn_engine *s) { return s->main; }
@@ -311,7 +311,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_sta
     return now == cudaStreamCaptureStatusActive ? status : GLOFND_OK;
 }
 
-static glofnd_status run(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg) {
+static glofnd_status engine_run(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg) {
     if (slot >= 0) CUDA_TRY_AS(err, cudaGraphLaunch(s->record[slot], s->stream), "a recorded step");
     else TRY(work(err, arg));
     return take_error(err, s);
@@ -385,7 +385,7 @@ static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *
 
 const gf_nn_backend gf_nn_backend_cuda = {
     .name = "cuda",
-    .describe = describe,
+    .describe = describe_device,
     .open = engine_open,
     .close = engine_close,
     .alloc = engine_alloc,
@@ -412,9 +412,9 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .norm_fuses = 1,
     .image_channels = GF_CUNN_IMAGE_CHANNELS,
     .configure = configure,
-    .put = put,
-    .get = get,
-    .wait = wait,
+    .put = engine_put,
+    .get = engine_get,
+    .wait = engine_wait,
     .stream = stream,
     .beside = beside,
     .images = gf_cunn_images,
@@ -426,7 +426,7 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .unpack_all = gf_cunn_unpack_all,
     .unpack_some = gf_cunn_unpack_some,
     .record = record,
-    .run = run,
+    .run = engine_run,
     .forget = forget,
     .optim_create = gf_cunn_optim_create,
     .optim_set = gf_cunn_optim_set,
