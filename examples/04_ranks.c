@@ -47,6 +47,13 @@ static void gather(void *rows, int own_rows, size_t row_bytes) {
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows, own_rows * (int)row_bytes, MPI_BYTE, MPI_COMM_WORLD);
 }
 
+/* What all anchors share, as the common threshold of the default learner, is summed over ranks: every rank needs the same bits. */
+static int sum_over_ranks(void *user, double *x, int n) {
+    const int *rank = user;
+    return MPI_Reduce(*rank ? x : MPI_IN_PLACE, x, n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD) ||
+           MPI_Bcast(x, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     int rank, ranks;
     MPI_Init(&argc, &argv);
@@ -69,6 +76,7 @@ int main(int argc, char **argv) {
     check(glofnd_options_set(options, "mask_epoch", "1", NULL, 0));
     check(glofnd_options_set(options, "threads", "1", NULL, 0));
     check(glofnd_ctx_create(options, &ctx, NULL, 0));
+    check(glofnd_ctx_reduce(ctx, sum_over_ranks, &rank));
     check(glofnd_store_create(ctx, &spec, &store));
 
     const int rows = BATCH / ranks, first = rank * rows;

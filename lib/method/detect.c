@@ -60,7 +60,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
             "sims has %lld rows and %lld cols; both must be in 1..%d", (long long)q->rows, (long long)q->cols, INT32_MAX);
     glofnd_sims *sims = &x->q;
     *sims = *q;
-    x->plan = gf_plan_of(&c->o, &(gf_step_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch});
+    x->plan = gf_plan_of(&c->o, &(gf_step_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch, .adam = s->adam});
     x->values = malloc(sizeof(float) * (size_t)q->cols);
     x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
     FAIL_IF(err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
@@ -241,7 +241,7 @@ static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *g
             "the learner ring needs embeddings; use glofnd_step");
     if (s->spec.keyed) TRY(gf_store_rows(&c->err, s, q->id, q->rows, 1, x->scratch));
     TRY(gf_store_prepare(&c->err, s, x->place, q->rows));
-    const gf_learner l = gf_learner_of(&c->o, s->spec.modalities == 2, q->epoch);
+    const gf_learner l = gf_learner_of(&x->plan.o, s->spec.modalities == 2, q->epoch);
     if (x->plan.shared) update_shared(s, x, &l);
     else update_anchors(s, x, &l);
     return c->device ? gf_store_device_return(&c->err, s, q->side, q->id, q->rows) : GLOFND_OK;

@@ -61,7 +61,7 @@ static const gf_option rows[] = {
            "once"),
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
-    NAME(learner, learners, "adam", "threshold",
+    NAME(learner, learners, "auto", "threshold",
          "update rule of lambda; auto: adam with compat official or if an option of adam is set, else shrinkage"),
     NAME(lambda_init, lambda_inits, "auto", "threshold",
          "lambda starts at the quantile of its first batch, or at 1; auto: one with compat official, else quantile"),

@@ -315,6 +315,7 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
     FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "extra.support_b is given without support_a");
     FAIL_IF(err, q->support_a && !q->support_b && gf_sides(o) == 2, GLOFND_E_ARGUMENT,
             "extra.support_b is NULL; image-text needs the support of both sides");
+    known->adam = given->store && given->store->adam;
     const gf_plan plan = gf_plan_of(o, q);
     if (needs & NEEDS_LINKS) { /* several ranks; BANK: the batch brings the averages */
         FAIL_IF(err, !given->links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
@@ -361,7 +362,8 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
         (o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (gf_learns_thresholds(o) && o->lambda_warmup > 0)));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
-            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
+            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks%s", shares ? "one lambda" : "the start of u",
+            plan.pooled && o->learner == GLOFND_LEARN_AUTO ? ", or set learner to adam" : "");
     FAIL_IF(err, plan.mutual && !plan.fixed && q->rows < q->cols && !ctx->reduce, GLOFND_E_ARGUMENT,
             "detector mutual: several ranks exchange thresholds: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, !ctx->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !ctx->reduce,
@@ -415,8 +417,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     p.copies = p.bank ? p.per_sample : 1;
     p.marked = (p.bank && p.thresholds) || p.mutual || p.fixed;
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
-    p.o.learner = gf_learner_rule(o);
-    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
+    p.o.learner = o->learner == GLOFND_LEARN_AUTO && q->adam ? GLOFND_LEARN_ADAM : gf_learner_rule(o);
+    p.learner = gf_learner_of(&p.o, p.sides == 2, q->epoch);
     p.pooled = p.learned && p.learner.shrinks;
     /* what the passes have to do for it */
     if (p.thresholds || p.fixed || p.groups) p.flags |= GF_COUNT;

@@ -133,6 +133,7 @@ glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char 
         glofnd_store_free(s);
         return status;
     }
+    if (path) gf_store_note_adam(s);
     *out = s;
     return GLOFND_OK;
 }
@@ -461,6 +462,39 @@ glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const in
     return GLOFND_OK;
 }
 
+/* ----- whose thresholds these are ----- */
+
+static int has_pool(const glofnd_store *s) { return s->shared[0].v < 0.0f || s->shared[1].v < 0.0f; }
+
+void gf_store_note_adam(glofnd_store *s) {
+    enum { LOOKS = 1 << 20 }; /* of a store that never learned a threshold, which may be large */
+    s->adam = !has_pool(s) && (s->shared[0].v > 0.0f || s->shared[1].v > 0.0f);
+    if (s->adam || has_pool(s)) return;
+    int64_t row = gf_store_next_seen(s, 0);
+    for (int look = 0; look < LOOKS && row < s->spec.n && !s->adam; look++, row = gf_store_next_seen(s, row + 1))
+        for (int side = 0; side < s->spec.modalities; side++) {
+            glofnd_anchor a;
+            gf_store_gather(s, side, &row, 1, 0, &a);
+            s->adam |= a.v > 0.0f;
+        }
+}
+
+/* After these rows were put. */
+static glofnd_status note_put(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n, const glofnd_anchor *rows) {
+    int moments = 0, pool = 0;
+    for (int64_t i = 0; i < n; i++) {
+        moments |= rows[i].v > 0.0f;
+        pool |= is_shared(s, id, i) && rows[i].v < 0.0f;
+    }
+    if (pool) s->adam = 0;
+    if (!moments || pool || s->adam) return GLOFND_OK;
+    gf_store_lock(s);
+    const glofnd_status status = s->device ? gf_store_pull_shared(err, s) : GLOFND_OK;
+    s->adam = status == GLOFND_OK && !has_pool(s);
+    gf_store_unlock(s);
+    return status;
+}
+
 glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
                                  const glofnd_anchor *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
@@ -475,7 +509,10 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
         free(scratch);
         TRY(status);
     }
-    if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
+    if (s->device) {
+        TRY(gf_store_device_put(&c->err, s, side, id, n, rows));
+        return note_put(&c->err, s, id, n, rows);
+    }
     int64_t *found;
     const int64_t *at;
     glofnd_status status = find_rows(&c->err, s, id, n, 1, &found, &at);
@@ -485,7 +522,7 @@ glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const
         else gf_store_scatter(s, side, &at[i], 1, &rows[i]);
     }
     free(found);
-    return status;
+    return status == GLOFND_OK ? note_put(&c->err, s, id, n, rows) : status;
 }
 
 /* ----- records ----- */
@@ -665,6 +702,7 @@ static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store
     const gf_store_spec *a = &from->spec;
     if (from->device) TRY(gf_store_pull(err, from));
     memcpy(to->shared, from->shared, sizeof to->shared);
+    to->adam = from->adam;
     to->ring_head = from->ring_head;
     to->ring_count = from->ring_count;
     for (int side = 0; side < a->modalities && a->ring_rows > 0; side++) {
@@ -1021,6 +1059,7 @@ glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n,
         memcpy(into->records + (size_t)to[i] * into->record_bytes, record, into->record_bytes);
     }
     memcpy(into->shared, from->shared, sizeof from->shared);
+    into->adam = from->adam;
     const size_t slots = (size_t)from->ring_count, dim = (size_t)from->spec.ring_dim;
     for (int side = 0; slots > 0 && side < from->spec.modalities; side++) {
         memcpy(into->ring[side].rows, from->ring[side].rows, sizeof(float) * slots * dim);

@@ -39,6 +39,7 @@ struct glofnd_store {
                                    Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
     glofnd_anchor
         *lent;  /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
+    int adam;   /* see gf_store_note_adam() */
     int fd;     /* of the working file; -1 in memory */
     char *path; /* of the working file of a store of keys, beside which its table lies; else NULL */
     struct gf_key_table {
@@ -56,6 +57,9 @@ struct glofnd_store {
 /* State of the anchors id [n]. `follow`: one that has not learned a lambda takes the shared row's, as a step sees it; else as the
  * store has it. */
 void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, int follow, glofnd_anchor *rows);
+/* Notes in s->adam whether Adam learned what a file or a caller brought: it has moments, and no pool of SHRINKAGE. With learner
+ * AUTO Adam then goes on. Looks at records and shared rows on the host. */
+void gf_store_note_adam(glofnd_store *s);
 /* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows);
 /* Averages of the bank, rows [n][bank_dim] float16; put marks blocks as touched. */

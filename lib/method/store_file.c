@@ -831,6 +831,7 @@ static glofnd_status get_body(gf_reader *r, const file_head *h, glofnd_store *s)
     if (s->spec.keyed) TRY(index_loaded(r, h, s));
     memcpy(s->shared, h->shared, sizeof s->shared);
     if (s->fd >= 0) gf_store_map_shared(s);
+    gf_store_note_adam(s);
     return GLOFND_OK;
 }
 

@@ -39,7 +39,7 @@ class Cached(unittest.TestCase):
         model, other = net(), net()
         whole, parts = (GloFNDLoss(SAMPLES, alpha=0.2, **options) for _ in range(2))
         step = cached(other, parts, chunk)
-        for seed in range(4):
+        for seed in range(1, 5):  # seed 0 leads to a pair whose similarity is its threshold, up to rounding
             x1, x2, index = inputs(seed)
             labels = index % 5
             want, have = whole(model(x1), model(x2), index, labels), step(x1, x2, index, labels)

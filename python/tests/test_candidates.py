@@ -78,9 +78,9 @@ class Dense(unittest.TestCase):
         self.compare(got, one_way(y[0], y[1], [y[2]], banned), x, y)
 
     def test_thresholds_see_them(self):
-        """lambda starts at the quantile of all negatives of a row."""
+        """With learner "adam" lambda starts at the quantile of all negatives of a row."""
         a, b, n = rows(6, 8, 1), rows(6, 8, 2), rows(30, 8, 3)
-        criterion = GloFNDLoss(6, "clip", alpha=0.1, directions="forward")
+        criterion = GloFNDLoss(6, "clip", alpha=0.1, directions="forward", learner="adam")
         criterion(a, b, range(6), negatives=n)
         scores = F.normalize(a.double(), dim=1) @ F.normalize(torch.cat([b, n]).double(), dim=1).T
         for i in range(6):

@@ -200,6 +200,75 @@ static void check_arrays(fixture *f, scene *s) {
 
 TEST_WITH(a_store_continues_from_arrays, fixture_open, fixture_close) { for_each_learner(*state, check_arrays); }
 
+/* ---- learner auto goes on with what a store has ---- */
+
+/* After some steps of `learner` a store with learner auto is filled by `fill`, and goes on beside it with equal bits, or not. */
+static void check_auto(fixture *f, glofnd_learner learner, int by_file, int equal) {
+    for (int pairs = 0; pairs < 2; pairs++) {
+        scene s = learner_scene(pairs ? LOSS_CLIP : LOSS_SOGCLR, GLOFND_DETECT_GLOFND, learner, 0);
+        s.o.lambda_init = GLOFND_INIT_AUTO, s.o.lambda_lr = 0.05;
+        scene other = s;
+        other.o.learner = GLOFND_LEARN_AUTO;
+        runner w = runner_make(&s), copy = runner_make(&other);
+        outputs out = outputs_make(&s), got = outputs_make(&s);
+        for (int step = 0; step < 2 * s.steps; step++) {
+            scene_batch b;
+            scene_draw(&s, step, &b);
+            run_step(&w, &b.q, &out);
+            if (step >= s.steps) run_step(&copy, &b.q, &got);
+            scene_batch_free(&b);
+            if (step != s.steps - 1) continue;
+            arrays x = copy_out(&s, &w);
+            if (by_file) {
+                save(f, &w, "state");
+                glofnd_store_free(copy.store);
+                expect_ok(copy.ctx, glofnd_store_load(copy.ctx, in_dir(f, "state"), NULL, &copy.store));
+            } else copy_in(&s, &copy, &x);
+            arrays_free(&x);
+        }
+        const size_t flat = (size_t)(s.batch * s.dim) * sizeof(float);
+        if ((memcmp(out.grad_a, got.grad_a, flat) == 0 && out.stats.lambda_mean == got.stats.lambda_mean) != equal)
+            fail_msg("learner %d, %s: auto goes on %s", (int)learner, by_file ? "a file" : "arrays",
+                     equal ? "differently" : "as it does");
+        outputs_free(&out);
+        outputs_free(&got);
+        runner_free(&w);
+        runner_free(&copy);
+    }
+}
+
+TEST_WITH(auto_goes_on_with_what_adam_learned, fixture_open, fixture_close) {
+    for (int by_file = 0; by_file < 2; by_file++) {
+        check_auto(*state, GLOFND_LEARN_ADAM, by_file, 1);
+        check_auto(*state, GLOFND_LEARN_SHRINKAGE, by_file, 1);
+        check_auto(*state, GLOFND_LEARN_SGD, by_file, 0); /* it leaves no trace: a new learner, from its thresholds on */
+    }
+}
+
+/* Rows of an older store, brought into one whose pool has begun, do not turn it into Adam's. */
+TEST_WITH(a_store_with_a_pool_keeps_it, fixture_open, fixture_close) {
+    (void)state;
+    scene s = learner_scene(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_AUTO, 0);
+    s.o.lambda_init = GLOFND_INIT_AUTO, s.o.lambda_lr = 0.05;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    const int64_t id = 3, shared = GLOFND_SHARED;
+    const glofnd_anchor adams = {.lambda = 0.5f, .m = 0.1f, .v = 0.2f, .log_u = -INFINITY, .clock = 7};
+    glofnd_anchor before, after;
+    for (int step = 0; step < 2; step++) {
+        scene_batch b;
+        scene_draw(&s, step, &b);
+        run_step(&w, &b.q, &out);
+        expect_ok(w.ctx, glofnd_anchors_get(w.ctx, w.store, 0, &shared, 1, step ? &after : &before));
+        if (!step) expect_ok(w.ctx, glofnd_anchors_put(w.ctx, w.store, 0, &id, 1, &adams));
+        scene_batch_free(&b);
+    }
+    assert_true(before.v < 0.0f);
+    assert_int_equal(after.clock, before.clock + 1); /* another step of the pool */
+    outputs_free(&out);
+    runner_free(&w);
+}
+
 /* The oldest embedding comes first, also after the ring has wrapped. */
 TEST_WITH(the_ring_is_in_order, fixture_open, fixture_close) {
     fixture *f = *state;

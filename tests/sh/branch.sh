@@ -69,7 +69,11 @@ refuses ring-rows "similarity: the ring of the run to resume holds embeddings; g
 # Where there are no thresholds yet, and where the one before learned none.
 copy ring ring-adam
 run --resume --out ring-adam --learner adam --quiet
-as_own ring-adam own-glofnd "from a ring to Adam"
+run $settings --learner adam --out own-adam
+as_own ring-adam own-adam "from a ring to Adam"
+copy ring ring-auto
+run --resume --out ring-auto --learner auto --quiet
+as_own ring-auto own-glofnd "from a ring to the default"
 copy none none-sgd
 run --resume --out none-sgd --detector glofnd --learner sgd --lambda-lr 5 --quiet
 run $settings --learner sgd --lambda-lr 5 --out own-sgd
@@ -78,8 +82,11 @@ as_own none-sgd own-sgd "from none to SGD"
 cp -r own-fnc late-fnc
 run --resume --out late-fnc --detector glofnd --learner sgd --epochs 6 --quiet
 cp -r own-glofnd late
-refuses late "has thresholds learned with 'adam' since the end of epoch 2, and 'sgd' is given; resume with --learner adam" \
+refuses late "has thresholds learned with 'shrinkage' since the end of epoch 2, and 'sgd' is given; resume with --learner shrinkage" \
     --learner sgd --epochs 6
+# An option of Adam makes auto mean Adam; auto and what it stands for are one learner.
+refuses late "has thresholds learned with 'shrinkage' since the end of epoch 2, and 'adam' is given" --lambda-lr 0.1 --epochs 6
+run --resume --out late --learner shrinkage --epochs 5 --quiet
 cp -r bank late-bank
 refuses late-bank "has thresholds learned with 'bank' since the end of epoch 2, and 'embedding' is given" \
     --similarity embedding --neighbours 0 --epochs 6

@@ -24,7 +24,7 @@ if command -v python3 > /dev/null; then python3 -m json.tool file.json > /dev/nu
 cp -r n1 s1; echo "learner = sgd" >> s1/config.cfg
 expect 0 "detector=none learner=sgd" "$glofnd" compare n1 s1 g1
 ! grep -q "group 1  *group 1" out || fail "a group without a name"
-expect 0 "learner=adam  " "$glofnd" compare n1 s1
+expect 0 "learner=auto  " "$glofnd" compare n1 s1
 cp -r g1 t1; echo "learner = sgd" >> t1/config.cfg
 expect 0 "detector=none  " "$glofnd" compare n1 g1 t1
 

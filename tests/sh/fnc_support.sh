@@ -6,7 +6,7 @@ losses() { grep '"event": "step"' "$1/log.jsonl" | sed 's/.*"loss": \([^,]*\).*"
 fnc="--detector fnc --fnc-rule topk --epochs 3 --start-epoch 1 --log-steps 1"
 
 train plain $fnc
-for flags in "--fnc-support 1" "--fnc-support 3" "--fnc-support 3 --fnc-aggregate max" \
+for flags in "--fnc-support 1" "--fnc-support 3" \
     "--fnc-rule threshold --fnc-threshold 0.5 --fnc-support 2"; do
     run=$(echo "$flags" | tr -cd 'a-z0-9')
     train "$run" $fnc $flags

@@ -82,7 +82,7 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
         char lambda[100] = "";
         if (x.fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x.fall);
         else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
-        else if (o->alpha * negatives < 1.0)
+        else if (o->alpha * negatives < 1.0 && gf_learner_rule(o) != GLOFND_LEARN_SHRINKAGE)
             snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
         if (gf_flags_by_group(o))
             snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x.from + 1,

@@ -94,13 +94,15 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
     TRY(gf_detector_check_memory(err, now, gf_detector_memory(&before), from));
     /* What a row of an anchor holds beside its threshold depends on the learner, its scale on the similarity. */
     static const char *const keys[] = {"learner", "similarity"};
+    gf_config was = before, is = *now; /* auto is what it stands for */
+    was.method.learner = gf_learner_rule(&was.method), is.method.learner = gf_learner_rule(&is.method);
     const int64_t start = before.method.update_epoch;
     char old[64], new[64];
     if (!gf_config_learns_lambda(&before) || !gf_config_learns_lambda(now)) return GLOFND_OK;
     if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        gf_config_text(&before, keys[i], old, sizeof old);
-        gf_config_text(now, keys[i], new, sizeof new);
+        gf_config_text(&was, keys[i], old, sizeof old);
+        gf_config_text(&is, keys[i], new, sizeof new);
         FAIL_IF(
             err, strcmp(old, new) != 0, GLOFND_E_OPTION,
             "%s: %.200s has thresholds learned with '%s' since the end of epoch %lld, and '%s' is given; resume with --%s %s, "

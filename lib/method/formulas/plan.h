@@ -59,6 +59,7 @@ typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the 
     int32_t epoch;
     uint32_t want;
     double tau, gamma, bias;
+    int adam; /* learner AUTO: Adam goes on with what it learned, see gf_store_note_adam() */
 } gf_step_batch;
 
 /* ----- sizes of arrays: what a workspace is laid out for ----- */
