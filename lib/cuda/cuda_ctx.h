@@ -32,6 +32,7 @@ typedef struct gf_cuda_control {
     int64_t bad_row; /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
     int64_t bad_candidate[2];        /* per side: 2 row of the first bad one */
     int32_t starts[2];               /* per side: some anchor takes the batch quantile as its lambda */
+    int32_t pool_starts[2];          /* SHRINKAGE, per side: the pool starts in this step */
     int32_t lone_key;                /* key -1, whose place in the table of ids would be that of a free one, is in the batch */
     unsigned done;                   /* finished blocks of the running kernel */
     int64_t seen;                    /* official: anchors that have a u */

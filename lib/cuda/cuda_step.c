@@ -331,7 +331,7 @@ static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t
     gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
     gf_quantile_place(plan->negatives[i], plan->copies, plan->o.alpha, &p.best, &p.fraction);
-    if (wanted && gf_pool_takes_largest(plan, i)) p.best = 1, p.fraction = 0.0, p.unpaired = NULL;
+    if (wanted && gf_pool_place(plan, i, &p.best, &p.fraction)) p.unpaired = NULL;
     QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
@@ -397,7 +397,7 @@ static glofnd_status start_pool(const cuda_step *step, int i) {
     glofnd_anchor pool = {0};
     double lo = -1.0, hi = 1.0, sum[2];
     if (!step->call->reduce) return GLOFND_OK;
-    TRY(fetch_numbers(step, &starts, &control->starts[i], sizeof starts));
+    TRY(fetch_numbers(step, &starts, &control->pool_starts[i], sizeof starts));
     for (int k = 0; starts && k < GF_POOL_HALVINGS + 2; k++) {
         const int part = k < WEIGHTS ? k : WEIGHTS;
         const double at = part == VALUES ? 0.0 : part == SQUARES ? sum[0] / rows : 0.5 * (lo + hi);

@@ -246,7 +246,8 @@ __device__ __forceinline__ void gf_sum_pool(const gf_cuda_step &x, int64_t from,
     for (int i = 0; i < x.plan.sides; i++) {
         const int64_t at = max(from, i * own), end = min(from + GF_SUM_THREADS, (i + 1) * own);
         double *y = t + i * GF_POOL_FIELDS;
-        if (r >= at && r < end) {
+        const int64_t a = (r - i * own) / x.plan.per_sample;
+        if (r >= at && r < end && !gf_row_starts_itself(&x.plan, i, &x.side[i].fresh[a])) {
             y[0] = double(x.side[i].own.above[r - i * own]);
             y[1] = double(gf_cuda_row_negatives(x, i, r - i * own));
         }
@@ -300,7 +301,7 @@ template <bool PLAIN> __device__ __forceinline__ void gf_sum_rows(const gf_cuda_
     if (threadIdx.x) return;
     if (PLAIN) c->sum.unpaired = c->sum.grad_bias = 0.0;
     if (pooled && !x.ranks) gf_move_pool(x);
-    c->starts[0] = c->starts[1] = 0;
+    c->starts[0] = c->starts[1] = c->pool_starts[0] = c->pool_starts[1] = 0;
     c->seen = 0;
     c->lone_key = 0;
     c->sum.tau_used = gf_step_tau(x);

@@ -177,7 +177,9 @@ static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t posit
 
 static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_anchor &own) {
     const glofnd_anchor row = x.plan.shared || x.plan.pooled ? shared_row(x, i) : own;
-    return x.plan.pooled ? gf_pool_starts(&row) : gf_row_starts(&x.plan, &row);
+    if (!x.plan.pooled) return gf_row_starts(&x.plan, &row);
+    if (gf_pool_starts(&row)) x.control->pool_starts[i] = 1;
+    return gf_pool_starts(&row) || gf_row_starts_itself(&x.plan, i, &own);
 }
 
 static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, glofnd_anchor row) {
@@ -268,14 +270,16 @@ cudaError_t gf_cuda_pool_sum(const gf_cuda_step *x, int side, int part, double a
 static __device__ glofnd_anchor open_pool(const gf_cuda_step &x, int i) {
     glofnd_anchor pool = {};
     if (!x.plan.learned || !x.plan.pooled) return pool;
-    if (!x.control->starts[i]) return shared_row(x, i);
+    if (!x.control->pool_starts[i]) return shared_row(x, i);
     return x.ranks ? x.control->pool[i] : start_pool(x, i);
 }
 
 static __device__ float open_pooled(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &pool, glofnd_anchor row) {
     if (a == 0) x.control->shared[i] = pool, x.control->shared_open[i] = 0;
     if (x.plan.shared) return pool.lambda;
+    const bool itself = gf_row_starts_itself(&x.plan, i, &row);
     gf_lambda_open(&x.plan.learner, &pool, &row);
+    if (itself) row.lambda = static_cast<float>(gf_lambda_project(anchor_quantile(x, i, a)));
     x.side[i].open[a] = 0, x.side[i].fresh[a] = row;
     return row.lambda;
 }

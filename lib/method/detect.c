@@ -212,6 +212,18 @@ static void update_shared(glofnd_store *s, const buffers *x, const gf_learner *l
     gf_store_shared_put(s, q->side, &row);
 }
 
+/* SHRINKAGE: where an anchor starts whose rows expect enough above their thresholds (gf_pool_place); NAN: at the pool's lambda. */
+static double own_start(const buffers *x, int64_t r) {
+    double sum = 0.0;
+    for (int v = 0; v < x->q.views; v++) {
+        const int64_t n = negatives_of(&x->q, v, r, x->values);
+        const double each = x->plan.learner.alpha * (double)n;
+        if (each < GF_OWN_START) return NAN;
+        sum += (double)gf_between(x->values, n, (int64_t)fmin(floor(each + 0.5), (double)(n - 1)) + 1, 0.5);
+    }
+    return sum / x->q.views;
+}
+
 static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *l) {
     const glofnd_sims *q = &x->q;
     glofnd_anchor pool = open_pool(s, x);
@@ -221,10 +233,12 @@ static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *
         if (gf_row_starts(&x->plan, &row)) {
             gf_lambda_start(&row, row_quantile(x, r));
         } else {
+            const double own = x->plan.pooled && row.clock == 0 ? own_start(x, r) : NAN;
             double n = 0.0;
+            if (!isnan(own)) row.lambda = (float)gf_lambda_project(own);
             const double count = above(q, r, row.lambda, &n);
             gf_lambda_update(l, &pool, &row, count, n);
-            all += count, pairs += n;
+            if (isnan(own)) all += count, pairs += n;
         }
         gf_store_scatter(s, q->side, &x->place[r], 1, &row);
     }

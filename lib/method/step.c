@@ -853,7 +853,7 @@ static void batch_quantiles(gf_step *step, int i, int keep) {
     const gf_embed own = own_rows(step, step->ws->side[i].judged);
     gf_select s = selection(step, i, &own, step->ws->side[step->plan.sides - 1 - i].judged);
     gf_quantile_place(p->negatives[i], p->copies, p->o.alpha, &s.best, &s.fraction);
-    if (keep && gf_pool_takes_largest(p, i)) s.best = 1, s.fraction = 0.0, s.unpaired = NULL;
+    if (keep && gf_pool_place(p, i, &s.best, &s.fraction)) s.unpaired = NULL;
     s.lists = step->ws->side[i].lists;
     s.rounded = step->ws->side[i].rounded;
     if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;
@@ -1015,7 +1015,13 @@ static glofnd_status open_thresholds(gf_step *step) {
         /* The windows of learned ones: of every anchor, or of the one lambda for all. */
         gf_window shared = {0};
         if (p->pooled) {
+            int starts = 0;
             if (p->updating && gf_pool_starts(&step->shared_row[i])) TRY(start_pool(step, i));
+            else {
+                for (int64_t a = 0; a < p->rows && !starts; a++) starts = gf_row_starts_itself(p, i, &side->state[a]);
+                if (starts) batch_quantiles(step, i, 1);
+            }
+            if (p->updating && gf_rows_tell(p, i)) TRY(share_quantiles(step, i));
             const float lambda = step->shared_row[i].lambda;
             shared = gf_window_at(lambda, lambda, lambda, 0);
         } else if (p->shared) {
@@ -1041,6 +1047,8 @@ static glofnd_status open_thresholds(gf_step *step) {
             gf_window w = shared;
             if (!p->shared) {
                 gf_lambda_open(&p->learner, &step->shared_row[i], &side->fresh_state[a]);
+                if (gf_row_starts_itself(p, i, &side->state[a]))
+                    side->fresh_state[a].lambda = (float)gf_lambda_project(anchor_quantile(step, i, a));
                 w = gf_window_of_anchor(p, &side->fresh_state[a], ring_ready, anchor_quantile(step, i, a));
                 side->open[a] = (uint8_t)w.open;
             }
@@ -1230,7 +1238,7 @@ static glofnd_status move_pooled(gf_step *step) {
             if (step->ws->copy[a] != a) continue;
             own_above(step, i, a, own);
             all_above(step, a, own, above);
-            all[0] += own[0], all[1] += own[1];
+            if (!gf_row_starts_itself(p, i, &side->state[a])) all[0] += own[0], all[1] += own[1];
             if (!p->shared) gf_lambda_update(&p->learner, pool, &side->fresh_state[a], above[0], above[1]);
         }
         if (p->o.repeats) share_state(step, i);

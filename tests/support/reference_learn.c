@@ -133,16 +133,6 @@ static double mean_square(const ref_step *r, int side, double lambda) {
     return sum / n;
 }
 
-static double weights(const glofnd_options *o, const ref_step *r, row_set rows, double h, double each, double lambda) {
-    double sum = 0;
-    for (int64_t row = 0; row < r->rows; row++) {
-        if (!is_in(&rows, row)) continue;
-        if (each >= 1) sum += each * exp(fmin((ref_quantile(r, row, o->alpha) - lambda) / h, 10));
-        else if (ref_kth_negative(r, row, 1) > lambda) sum += exp(fmin((ref_kth_negative(r, row, 1) - lambda) / h, 10));
-    }
-    return sum;
-}
-
 static int64_t most_negatives(const ref_step *r, row_set rows) {
     int64_t most = 0;
     for (int64_t row = 0; row < r->rows; row++)
@@ -150,18 +140,44 @@ static int64_t most_negatives(const ref_step *r, row_set rows) {
     return most;
 }
 
-static void start_pool(const glofnd_options *o, const ref_step *r, int side, glofnd_anchor *pool) {
+/* Pairs that a row of a side expects above its threshold. */
+static double expects(const glofnd_options *o, const ref_step *r, row_set side) {
+    return o->alpha * (double)(most_negatives(r, side) / r->copies);
+}
+
+/* With two thirds of a pair or more an anchor starts between the last value of its rows that is expected above, and the next. */
+static int tells(double each, int shared) { return !shared && each >= 2.0 / 3; }
+
+static double row_start(const glofnd_options *o, const ref_step *r, int64_t row, row_set side, int shared) {
+    const double each = expects(o, r, side);
+    const int64_t n = ref_negatives(r, row), k = (int64_t)fmin(floor(each + 0.5), (double)(n / r->copies - 1));
+    if (!tells(each, shared) && each < 1) return ref_kth_negative(r, row, 1);
+    if (!tells(each, shared) || n < most_negatives(r, side)) return ref_quantile(r, row, o->alpha); /* some pairs of it are none */
+    if (k == 0) return ref_kth_negative(r, row, 1);
+    return (ref_kth_negative(r, row, k * r->copies) + ref_kth_negative(r, row, k * r->copies + 1)) / 2;
+}
+
+static double weights(const glofnd_options *o, const ref_step *r, row_set rows, double h, double lambda, int shared) {
+    const double each = expects(o, r, rows);
+    double sum = 0;
+    for (int64_t row = 0; row < r->rows; row++) {
+        if (!is_in(&rows, row)) continue;
+        const double value = row_start(o, r, row, rows, shared);
+        if (each >= 1 || value > lambda) sum += fmax(1, each) * exp(fmin((value - lambda) / h, 10));
+    }
+    return sum;
+}
+
+static void start_pool(const glofnd_options *o, const ref_step *r, int side, int shared, glofnd_anchor *pool) {
     const row_set rows = rows_of_side(r, side);
-    const double each = o->alpha * (double)(most_negatives(r, rows) / r->copies),
-                 count = (double)(r->two_views ? r->rows : r->batch);
-    const double expected = each * count;
+    const double count = (double)(r->two_views ? r->rows : r->batch), expected = expects(o, r, rows) * count;
     double mean = 0, lo = -1, hi = 1;
     for (int64_t row = 0; row < r->rows; row++)
-        if (is_in(&rows, row)) mean += (each >= 1 ? ref_quantile(r, row, o->alpha) : ref_kth_negative(r, row, 1)) / count;
+        if (is_in(&rows, row)) mean += row_start(o, r, row, rows, shared) / count;
     pool->m = (float)mean_square(r, side, mean);
     for (int k = 0; k < 40; k++) {
         const double middle = (lo + hi) / 2;
-        if (weights(o, r, rows, scale_of(o, pool), each, middle) >= fmax(1, expected)) lo = middle;
+        if (weights(o, r, rows, scale_of(o, pool), middle, shared) >= fmax(1, expected)) lo = middle;
         else hi = middle;
     }
     pool->lambda = (float)clamp(lo - fmin(0, scale_of(o, pool) * log(expected)), -1, 1);
@@ -171,26 +187,30 @@ static void start_pool(const glofnd_options *o, const ref_step *r, int side, glo
 
 static void learn_from_counts(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r, int side, int shared) {
     glofnd_anchor *pool = &s->shared[side];
-    if (pool->clock == 0 || pool->v >= 0) start_pool(o, r, side, pool);
+    if (pool->clock == 0 || pool->v >= 0) start_pool(o, r, side, shared, pool);
     const double h = scale_of(o, pool), before = pool->lambda;
     double above = 0, pairs = 0;
     for (int64_t i = 0; i < r->batch; i++) {
         glofnd_anchor *a = &s->row[side][q->id[i]];
         const row_set rows = rows_of_anchor(r, i, side);
-        double n = 0;
+        const int starts = a->clock == 0 && tells(expects(o, r, rows_of_side(r, side)), shared);
+        double n = 0, own = 0, own_rows = 0;
         int again = 0; /* a copy of an earlier sample */
         for (int64_t k = 0; k < i; k++) again |= q->id[k] == q->id[i];
         if (again) continue;
         for (int64_t row = 0; row < r->rows; row++)
-            if (is_in(&rows, row)) n += (double)ref_negatives(r, row);
+            if (is_in(&rows, row))
+                n += (double)ref_negatives(r, row), own += row_start(o, r, row, rows_of_side(r, side), shared), own_rows++;
+        own /= own_rows;
         const double expected = o->alpha * n, known = fmax(0, -a->v);
         if (shared) a = pool;
+        else if (starts) a->lambda = (float)clamp(own, -1, 1);
         else if (a->clock == 0) a->lambda = (float)before;
         else if (a->v < 0) a->lambda = (float)clamp(a->lambda + before - a->m, -1, 1);
         for (int64_t row = 0; row < r->rows; row++)
             if (is_in(&rows, row)) r->theta[row] = a->lambda;
         const double count = round(share_above(r, rows, a->lambda) * n);
-        above += count, pairs += n;
+        if (!starts) above += count, pairs += n; /* the pool does not count flags that do not depend on it */
         if (shared) continue;
         const double prior = 2 + expected + known;
         a->m = (float)before;

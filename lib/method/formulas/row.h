@@ -65,8 +65,23 @@ GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_rea
 /* SHRINKAGE: similarities of a row that are expected above its threshold; equal ones count once. */
 GF_HD double gf_row_expects(const gf_plan *p, int i) { return p->learner.alpha * (double)(p->negatives[i] / p->copies); }
 
-/* SHRINKAGE starts from the largest similarity of every row, not from its quantile. */
-GF_HD int gf_pool_takes_largest(const gf_plan *p, int i) { return p->pooled && gf_row_expects(p, i) < 1.0; }
+/* SHRINKAGE: so many are expected that the row's own similarities tell where its anchor starts, not the pool. */
+#define GF_OWN_START (2.0 / 3.0)
+GF_HD int gf_rows_tell(const gf_plan *p, int i) { return p->pooled && !p->shared && gf_row_expects(p, i) >= GF_OWN_START; }
+
+/* Such an anchor starts in this step. Its flags are as many as expected whatever the pool is, so the pool does not count them. */
+GF_HD int gf_row_starts_itself(const gf_plan *p, int i, const glofnd_anchor *row) {
+    return p->updating && row->clock == 0 && gf_rows_tell(p, i);
+}
+
+/* SHRINKAGE: where a row starts: between the last similarity that is expected above and the next; or, for the pool, if less than
+ * one is expected, at the largest one (returns 1), which other pairs of the row do not move. */
+GF_HD int gf_pool_place(const gf_plan *p, int i, int64_t *best, double *fraction) {
+    const double each = gf_row_expects(p, i), most = (double)(p->negatives[i] / p->copies - 1);
+    if (gf_rows_tell(p, i)) *best = (int64_t)fmin(floor(each + 0.5), most) * p->copies + 1, *fraction = 0.5;
+    else if (p->pooled && each < 1.0) return *best = 1, *fraction = 0.0, 1;
+    return 0;
+}
 
 GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     const int open = gf_row_begin_lambda(p, row, ring_ready, quantile);
