@@ -380,10 +380,14 @@ static int pool_may_start(const gf_device_step *call) {
     return call->plan->pooled && !(there && there[0] && there[call->plan->sides - 1]);
 }
 
+/* SHRINKAGE: an anchor that comes for the first time starts at a quantile of its own. */
+static int anchors_may_start(const gf_plan *plan) { return gf_rows_tell(plan, 0) || gf_rows_tell(plan, plan->sides - 1); }
+
 /* Thresholds of some anchors are quantiles, or are made of them or of the positives. */
 static int selects_thresholds(const gf_device_step *call) {
     const gf_plan *plan = call->plan;
-    const int may_start = plan->updating && (pool_may_start(call) || (moves_lambda(plan) && plan->learner.init_visits));
+    const int may_start =
+        plan->updating && (pool_may_start(call) || anchors_may_start(plan) || (moves_lambda(plan) && plan->learner.init_visits));
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
 }
 
@@ -435,7 +439,7 @@ static glofnd_status open_thresholds(const cuda_step *step) {
         if (uses_ring(plan)) TRY(ring_quantiles(step, i));
         else if (plan->topk) TRY(batch_topk(step, i));
         else TRY(batch_quantiles(step, i, plan->learned ? step->args.side[i].starts : NULL));
-        if (plan->pooled) TRY(start_pool(step, i));
+        if (pool_may_start(step->call)) TRY(start_pool(step, i));
         if (!plan->shared || plan->pooled) continue;
         QUEUE(step, gf_cuda_sum_quantiles(&step->args, i, stream_of(step)));
         TRY(reduce_if(step, &control->starts[i], control->quantile[i]));

@@ -27,6 +27,7 @@ class Watch:
         self.said: set[str] = set()
         self.waiting: list[tuple[str, Any]] = []  # (check, its tensors), for the next time the caller waits
         self.same = 0  # steps of SAME_STEPS with the positions 0 .. B-1
+        self.pairs = 0  # of all steps, of one side
 
     def warn(self, mistake: str, text: str) -> None:
         if text and mistake not in self.said:
@@ -37,15 +38,30 @@ class Watch:
         """After a training step."""
         self.steps += 1
         if core.epoch != self.epoch:
+            self._share(core)
             self.epoch, self.epochs = core.epoch, self.epochs + 1
             if self.epochs >= NEW_EPOCHS and core.epoch >= self._first_epoch(core):
                 self._look("visits", index)
+        self._count(core, index.numel())
         if self.steps in SAME_STEPS:
             self._look("positions", index)
         if tau is not None and self.steps in (1, SAME_STEPS[0]):
             self._look("tau", tau.reshape(-1)[:1])
         if self.waiting and not core.is_cuda:
             self.read(core)
+
+    def _count(self, core: Any, rows: int) -> None:
+        """The pairs of a step."""
+        views = 2 if core.engine.sides == 1 else 1
+        self.pairs += views * rows * views * (core.ranks()[1] * rows - 1)
+
+    def _share(self, core: Any) -> None:
+        """After an epoch: can a threshold flag alpha of what was seen?"""
+        options = core.engine.options
+        alpha = float(options.alpha)
+        if self.epochs and alpha > 0.0 and options.detector in ("glofnd", "mutual", "single") and alpha * self.pairs < 1.0:
+            self.warn("share", f"alpha is {alpha:g}, and all batches so far had {self.pairs} pairs, fewer than 1/alpha: no threshold can flag "
+                      "that fraction. Use a larger alpha or larger batches")
 
     def _first_epoch(self, core: Any) -> float:
         """Epoch from which a sample that came before has been visited twice; inf: its visits are not counted."""

@@ -93,6 +93,16 @@ class OneWarning(unittest.TestCase):
                     train(criterion, torch.arange(BATCH) + BATCH * (3 * epoch + step))
         self.expect(texts, "came before", "same position")
 
+    def test_fewer_pairs_than_one_over_alpha(self):
+        for detector in ("glofnd", "single"):
+            criterion = GloFNDLoss(2 * BATCH, alpha=1e-4, detector=detector)
+            with said() as texts:
+                for epoch in range(3):
+                    criterion.set_epoch(epoch)
+                    for part in torch.randperm(2 * BATCH).split(BATCH):
+                        train(criterion, part)
+            self.expect(texts, "alpha is 0.0001", "448 pairs", "larger alpha")
+
     def test_an_epoch_that_never_moves(self):
         for options, calls, part in (({"start_epoch": 2}, False, "never called"), ({"start_epoch": 2}, True, "always had the same epoch"),
                                      ({"lambda_warmup": 2}, True, "lambda_warmup=2 never ends")):

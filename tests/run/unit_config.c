@@ -371,7 +371,7 @@ TEST(test_temperature_is_learned_by_the_losses_that_do) {
         const char *loss;
         int learns;
         double rate;
-    } cases[] = {{"clip", 1, -1.0}, {"sogclr2", 0, -1.0}, {"fastclip", 1, 2e-4}, {"isogclr", 0, -1.0}};
+    } cases[] = {{"clip", 1, -1.0}, {"sogclr2", 0, -1.0}, {"fastclip", 1, 2e-4}, {"isogclr", 0, -1.0}, {"sigmoid", 1, -1.0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gf_config c = fresh();
         set(&c, "data", "shapes:n=64");

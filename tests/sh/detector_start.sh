@@ -41,6 +41,10 @@ flagged=$(grep '"event": "epoch"' default/log.jsonl | tail -n 2 | grep -c '"flag
 [ "$flagged" = 2 ] || fail "both epochs with the detector flag pairs"
 small --epochs 3 --lambda-init one --out paper
 wants "lambda from 1" 0 "warning: this run will flag next to nothing" "it is 0.90 at best"
+# Fewer pairs than 1/alpha: no share of them is alpha. One warning says so.
+small --epochs 2 --start-epoch 1 --alpha 1e-6 --out rare
+wants "no share" 0 "warning: alpha is 1e-06, and this run sees 96768 pairs, fewer than 1/alpha"
+[ "$(grep -c 'fewer than 1/alpha' err)" = 1 ] || fail "the warning comes once"
 # Epochs in which nothing was flagged have no precision: not 100 % (0/0), and no recall of 1e-11.
 small --epochs 2 --start-epoch 0 --lambda-init one --lambda-lr 0.0000001 --out nothing
 wants "nothing flagged" 0 "flagged 0.00%, precision –, recall 0.0%;"

@@ -152,7 +152,8 @@ static double row_start(const glofnd_options *o, const ref_step *r, int64_t row,
     const double each = expects(o, r, side);
     const int64_t n = ref_negatives(r, row), k = (int64_t)fmin(floor(each + 0.5), (double)(n / r->copies - 1));
     if (!tells(each, shared) && each < 1) return ref_kth_negative(r, row, 1);
-    if (!tells(each, shared) || n < most_negatives(r, side)) return ref_quantile(r, row, o->alpha); /* some pairs of it are none */
+    if (!tells(each, shared) || n < most_negatives(r, side))
+        return ref_quantile(r, row, o->alpha); /* some pairs of it are none */
     if (k == 0) return ref_kth_negative(r, row, 1);
     return (ref_kth_negative(r, row, k * r->copies) + ref_kth_negative(r, row, k * r->copies + 1)) / 2;
 }

@@ -243,12 +243,12 @@ glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *
                                    glofnd_counters *counters) {
     TRY(shard_return(err, r->shard, r->id, c, work));
     /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */
-    double *const sums[] = {&stats->loss, &stats->grad_tau, &stats->grad_scale};
+    double *const sums[] = {&stats->loss, &stats->grad_tau, &stats->grad_scale, &stats->grad_bias};
     double *const means[] = {&stats->kept_share,           &stats->detector_share,    &stats->lambda_mean,
                              &stats->quantile_mean,        &stats->log_u_mean,        &stats->tau_mean,
                              &stats->precision_per_anchor, &stats->recall_per_anchor, &counters->neighbours};
     int64_t *const counts[] = {&stats->pairs, &stats->flagged, &stats->same, &stats->hits, &stats->rescued, &counters->repeats};
-    enum { SUMS = 3, MEANS = 9, COUNTS = 6 };
+    enum { SUMS = 4, MEANS = 9, COUNTS = 6 };
     double x[SUMS + MEANS + COUNTS];
     for (int i = 0; i < SUMS; i++) x[i] = *sums[i];
     for (int i = 0; i < MEANS; i++) x[SUMS + i] = *means[i] / r->host->ranks;

@@ -66,13 +66,22 @@ static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r
 #undef X
     complete = complete && marks->log_lines >= 0 && marks->event_bytes >= 0 && t->step >= 0;
     FAIL_IF(err, !complete, GLOFND_E_FORMAT, GF_STATE_FILE " is not the state of a run");
-    double scale = 0, m = 0, v = 0;
+    double scale = 0, m = 0, v = 0, bias = 0;
     int64_t crc = 0;
-    if (t->config.task == GF_TASK_CLIP) {
-        const int has_temperature = gf_jsonl_get_integer(r, "vocab_crc", &crc) && gf_jsonl_get(r, "log_scale", &scale) &&
-                                    gf_jsonl_get(r, "log_scale_m", &m) && gf_jsonl_get(r, "log_scale_v", &v);
+    const int pairs = t->config.task == GF_TASK_CLIP;
+    /* Checkpoints of loss sigmoid from before it learned: both begin now. */
+    if (t->learns_bias && gf_jsonl_get(r, "bias", &bias)) {
+        const int whole =
+            gf_jsonl_get(r, "bias_m", &m) && gf_jsonl_get(r, "bias_v", &v) && fabs(bias) <= 1000.0 && isfinite(m) && isfinite(v);
+        FAIL_IF(err, !whole, GLOFND_E_FORMAT, GF_STATE_FILE " holds an impossible bias");
+        t->bias = (gf_learned_bias){(float)bias, (float)m, (float)v};
+    }
+    if (pairs || (t->learns_bias && gf_jsonl_get(r, "log_scale", &scale))) {
+        const int has_temperature = (!pairs || gf_jsonl_get_integer(r, "vocab_crc", &crc)) &&
+                                    gf_jsonl_get(r, "log_scale", &scale) && gf_jsonl_get(r, "log_scale_m", &m) &&
+                                    gf_jsonl_get(r, "log_scale_v", &v);
         FAIL_IF(err, !has_temperature, GLOFND_E_FORMAT, GF_STATE_FILE " is not that of an image-text run");
-        FAIL_IF(err, crc != (int64_t)t->vocab_crc, GLOFND_E_FORMAT,
+        FAIL_IF(err, pairs && crc != (int64_t)t->vocab_crc, GLOFND_E_FORMAT,
                 "the vocabulary differs from the one the checkpoint was trained with; put back its " GF_VOCABULARY_FILE);
         FAIL_IF(err, !(scale >= 0.0 && scale < 10.0) || !isfinite(m) || !isfinite(v), GLOFND_E_FORMAT,
                 GF_STATE_FILE " holds an impossible temperature");
@@ -134,8 +143,13 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
 #define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
     SUMS(X)
 #undef X
-    if (t->config.task == GF_TASK_CLIP) {
-        gf_jsonl_integer(&j, "vocab_crc", (int64_t)t->vocab_crc);
+    if (t->learns_bias) {
+        gf_jsonl_number(&j, "bias", (double)t->bias.value);
+        gf_jsonl_number(&j, "bias_m", (double)t->bias.m);
+        gf_jsonl_number(&j, "bias_v", (double)t->bias.v);
+    }
+    if (t->config.task == GF_TASK_CLIP) gf_jsonl_integer(&j, "vocab_crc", (int64_t)t->vocab_crc);
+    if (t->config.task == GF_TASK_CLIP || t->learns_bias) {
         gf_jsonl_number(&j, "log_scale", (double)t->scale.log_scale);
         gf_jsonl_number(&j, "log_scale_m", (double)t->scale.m);
         gf_jsonl_number(&j, "log_scale_v", (double)t->scale.v);

@@ -34,7 +34,7 @@ struct gf_loss_stage {
     const int64_t *ids; /* [batch] of all ranks, on the host */
     const int32_t *labels;
     int64_t step;
-    double tau;
+    double tau, bias;
     const float *support; /* [fnc_support][batch][dim] on the host: the whole batch; NULL: none */
     float *support_there; /* GPU: the same on the device; else NULL */
     glofnd_stats stats;
@@ -162,10 +162,10 @@ void gf_loss_stage_free(gf_loss_stage *l) {
 
 /* ----- begin ----- */
 
-glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
+glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau, double bias,
                                   const float *support) {
     const int64_t n = l->config->batch;
-    l->batch = b, l->step = step, l->tau = tau, l->support = support;
+    l->batch = b, l->step = step, l->tau = tau, l->bias = bias, l->support = support;
     l->ids = l->spec.comm ? l->ranks.id : b->id;
     l->labels = l->spec.comm ? l->ranks.label : b->label;
     glofnd_options o = l->config->method;
@@ -229,6 +229,9 @@ static glofnd_batch batch_of(gf_loss_stage *l, int there) {
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
         .extra = &l->extra,
         .tau = l->tau,
+        .bias = isnan(l->bias)   ? 0.0
+                : l->bias == 0.0 ? 1e-300
+                                 : l->bias, /* 0: by the options */
         .gamma = c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, epoch, c->gamma_decay) : 0.0,
     };
 }
@@ -240,7 +243,7 @@ uint64_t gf_loss_stage_key(gf_loss_stage *l) {
     gf_step_batch batch;
     if (gf_batch_take(NULL, &q, NULL, &batch) != GLOFND_OK) return 0;
     const gf_plan plan = gf_plan_of(&c->method, &batch);
-    if (l->spec.comm && plan.shared) return 0; /* ranks sum for a shared threshold over the host */
+    if (l->spec.comm && (plan.shared || plan.pooled || plan.mutual)) return 0; /* ranks sum for it over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)l->phase << 62) | 1;
 }
 
@@ -331,6 +334,14 @@ int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
 gf_learned_tau gf_learned_tau_start(const gf_config *c) { return (gf_learned_tau){.log_scale = (float)-log(c->method.tau)}; }
 
 double gf_learned_tau_value(const gf_learned_tau *tau) { return exp(-(double)tau->log_scale); }
+
+void gf_learned_bias_move(gf_learned_bias *bias, const gf_config *c, double grad, double lr, int64_t step) {
+    enum { MOST = 1000 }; /* as the option */
+    const gf_optim_rule rule = {.kind = GF_OPTIM_ADAMW, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps};
+    const gf_optim_scalars now = gf_optim_scalars_at(&rule, c->scale_lr < 0.0 ? lr : c->scale_lr, step);
+    gf_rule_adamw(&rule, &now, 0.0, &bias->value, (float)grad, &bias->m, &bias->v);
+    bias->value = fmaxf(-MOST, fminf(MOST, bias->value));
+}
 
 void gf_learned_tau_move(gf_learned_tau *tau, const gf_config *c, double grad_scale, double lr, int64_t step) {
     const gf_optim_rule rule = {.kind = GF_OPTIM_ADAMW, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps};

@@ -33,9 +33,10 @@ glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec
 glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire);
 void gf_loss_stage_free(gf_loss_stage *l); /* before the encoders; NULL is fine */
 
-/* b: borrowed until finish. step: for messages. tau: the learned temperature; 0: by the options. support: embeddings of extra
+/* b: borrowed until finish. step: for messages. tau: the learned temperature; 0: by the options. bias: the learned one; NAN:
+ * by the options. support: embeddings of extra
  * views of the own samples, [fnc_support][rows][dim] on the host, borrowed until finish; NULL: none. */
-glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
+glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau, double bias,
                                   const float *support);
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l);
 /* E_NUMERIC: the loss is not finite. */
@@ -64,5 +65,13 @@ typedef struct gf_learned_tau {
 
 gf_learned_tau gf_learned_tau_start(const gf_config *c);
 double gf_learned_tau_value(const gf_learned_tau *tau);
+/* The bias of loss sigmoid, learned as the temperature is. */
+typedef struct gf_learned_bias {
+    float value;
+    float m, v; /* moments of its gradient */
+} gf_learned_bias;
+
+void gf_learned_bias_move(gf_learned_bias *bias, const gf_config *c, double grad, double lr, int64_t step);
+
 /* Update number `step` = 1, 2, ...; grad_scale is d loss / d (1/tau), lr the present rate of the weights. */
 void gf_learned_tau_move(gf_learned_tau *tau, const gf_config *c, double grad_scale, double lr, int64_t step);

@@ -181,6 +181,7 @@ glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
         [GF_STEP_TIME_AUGMENT] = t->times.augment,
         [GF_STEP_SPEED] = (double)t->config.batch / step,
         [GF_STEP_NEIGHBOURS] = neighbours_of(t),
+        [GF_STEP_BIAS] = t->learns_bias ? (double)t->bias.value : NAN,
     };
     gf_log_write(&m->log, &gf_log_step, value, t->config.task == GF_TASK_CLIP);
     TRY(end_line(m));
@@ -190,7 +191,8 @@ glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     curve(m, "train/grad_norm", t->grad_norm);
     if (gf_config_learns_lambda(&t->config)) curve(m, "train/lambda", s->lambda_mean);
     curve(m, "train/log_u", s->log_u_mean);
-    if (t->config.task == GF_TASK_CLIP) curve(m, "train/tau", tau_of(t));
+    if (t->config.task == GF_TASK_CLIP || t->learns_tau) curve(m, "train/tau", tau_of(t));
+    if (t->learns_bias) curve(m, "train/bias", (double)t->bias.value);
     curve(m, "train/num_negatives_perc", 100.0 * s->kept_share);
     curve(m, "train/neighbours", neighbours_of(t));
     curve(m, "time/load", t->times.load);

@@ -45,7 +45,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     TRY(gf_sample_groups_open(err, &t->groups, c, t->info.n));
     t->epoch_steps = t->info.n / c->batch;
     gf_config_share_steps(c, gf_trainer_steps(t));
-    t->learns_tau = gf_config_learns_tau(c);
+    t->learns_tau = gf_config_learns_tau(c), t->learns_bias = gf_config_learns_bias(c);
     t->clusters = gf_config_clusters(c);
     t->base_lr = gf_config_lr(c);
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
@@ -130,6 +130,7 @@ static glofnd_status build_own(gf_error *err, gf_trainer *t) {
                          t->bpe ? gf_bpe_vocab(t->bpe) : 0, t->plans_path));
     TRY(make_optimizer(err, t));
     t->scale = gf_learned_tau_start(&t->config);
+    t->bias = (gf_learned_bias){.value = (float)t->config.method.bias};
     return gf_loss_stage_create(err, &loss, &t->loss);
 }
 
@@ -248,7 +249,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
         TRY(gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, epoch_step));
     TRY(gf_feed_next(err, &t->feed, &t->batch));
     TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, t->learns_tau ? gf_learned_tau_value(&t->scale) : 0.0,
-                            t->support.rows));
+                            t->learns_bias ? (double)t->bias.value : NAN, t->support.rows));
     t->marks[LOADED] = gf_clock();
     TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
 
@@ -268,6 +269,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);
     if (t->learns_tau) gf_learned_tau_move(&t->scale, c, t->stats.grad_scale, t->lr, t->step + 1);
+    if (t->learns_bias) gf_learned_bias_move(&t->bias, c, t->stats.grad_bias, t->lr, t->step + 1);
 
     /* Times, and sums of the epoch. */
     const double *at = t->marks, end = gf_clock();

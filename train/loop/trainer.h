@@ -39,7 +39,9 @@ typedef struct gf_trainer {
     int learns_tau, clusters; /* of the configuration: a learned temperature, k-means of all samples */
     double base_lr;           /* before its schedule */
     gf_learned_tau scale;     /* the learned temperature */
-    gf_param *params;         /* [param_count] of all encoders */
+    int learns_bias;          /* loss sigmoid */
+    gf_learned_bias bias;
+    gf_param *params; /* [param_count] of all encoders */
     int param_count;
     gf_optim *optim;
     const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */

@@ -123,7 +123,9 @@ static const gf_option rows[] = {
     REAL(gamma_min, "0.2", 0.0001, 1, "temperature", "gamma_schedule cosine: its end"),
     INTEGER(gamma_decay, "-1", -1, 1e6, "temperature", "gamma_schedule cosine: epochs until the end; -1: floor(epochs / 2)"),
     REAL(scale_lr, "-1", -1, 1, "temperature",
-         "clip, fastclip: learning rate of log(1/tau); 0: tau stays; -1: as the weights (clip), 2e-4 (fastclip)"),
+         "clip, fastclip, sigmoid: learning rate of log(1/tau), and of the bias of sigmoid; 0: they stay; -1: as the weights, "
+         "2e-4 "
+         "(fastclip)"),
     REAL(scale_lr_ratio, "0.33333333333333331", 0, 1, "temperature", "factor applied to scale_lr when tau <= scale_lr_below"),
     REAL(scale_lr_below, "0.03", 0, 1, "temperature", "tau at which scale_lr_ratio takes effect"),
     REAL(scale_max, "100", 1, 1000, "temperature", "1/tau stays between 1 and this"),
@@ -536,8 +538,11 @@ int gf_config_dim(const gf_config *c) { return c->task == GF_TASK_CLIP ? c->embe
 
 int gf_config_learns_tau(const gf_config *c) {
     const glofnd_loss loss = c->method.loss;
-    return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_FASTCLIP);
+    const int of_pairs = loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_FASTCLIP;
+    return c->scale_lr != 0.0 && (loss == GLOFND_LOSS_SIGMOID || (of_pairs && c->task == GF_TASK_CLIP));
 }
+
+int gf_config_learns_bias(const gf_config *c) { return c->method.loss == GLOFND_LOSS_SIGMOID && gf_config_learns_tau(c); }
 
 int gf_config_individual_tau(const gf_config *c) { return c->method.loss == GLOFND_LOSS_ISOGCLR; }
 

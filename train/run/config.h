@@ -123,6 +123,7 @@ const char *gf_config_preset(const gf_option *o, gf_train_task task);
 double gf_config_lr(const gf_config *c);
 int gf_config_dim(const gf_config *c);            /* numbers of an embedding the loss sees */
 int gf_config_learns_tau(const gf_config *c);     /* one temperature for all, learned with the weights */
+int gf_config_learns_bias(const gf_config *c);    /* loss sigmoid: its bias, too */
 int gf_config_individual_tau(const gf_config *c); /* a temperature per anchor, in the store */
 int gf_config_learns_lambda(const gf_config *c);  /* thresholds: detector glofnd or single */
 #define GF_GROUP_LEVELS 8

@@ -60,6 +60,8 @@ static double flagged_of(const glofnd_options *o, double negatives) {
 void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t bytes, char *warning, size_t warning_bytes) {
     const glofnd_options *o = &c->method;
     const gf_flag_forecast x = gf_flag_forecast_of(c, steps);
+    const double rows = (c->task == GF_TASK_CLIP ? 1.0 : 2.0) * (double)c->batch;
+    const double pairs = rows * negatives_of(c) * (double)steps * (double)(c->epochs - GF_MIN(o->update_epoch, c->epochs));
     *line = *warning = 0;
     if (o->detector == GLOFND_DETECT_NONE || (o->alpha <= 0.0 && (learns(o) || o->detector == GLOFND_DETECT_FNC))) return;
     if (o->mask_epoch >= c->epochs)
@@ -67,6 +69,11 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
                  "warning: the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s; use a share, "
                  "start_epoch = 35%%",
                  (int)o->mask_epoch, c->epochs == 1 ? "is" : "are", (int)c->epochs, c->epochs == 1 ? "" : "s");
+    else if (learns(o) && o->alpha * pairs < 1.0)
+        snprintf(warning, warning_bytes,
+                 "warning: alpha is %g, and this run sees %.0f pairs, fewer than 1/alpha: no threshold can flag that fraction; "
+                 "use a larger alpha, larger batches or more epochs",
+                 o->alpha, pairs);
     else if (x.never) {
         const int32_t start = o->update_epoch, has = c->epochs - start;
         snprintf(

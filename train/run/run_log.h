@@ -31,7 +31,8 @@ typedef enum gf_log_kind {
     X(TIME_LOSS, "time_loss", NUMBER, 1e3)            X(TIME_BACKWARD, "time_backward", NUMBER, 1e3)                          \
     X(TIME_OPTIMIZER, "time_optimizer", NUMBER, 1e3)  X(TIME_READ, "time_read", NUMBER, 1e3)                                  \
     X(TIME_AUGMENT, "time_augment", NUMBER, 1e3)      X(TIME_BOTTLENECK, "time_bottleneck", BOTTLENECK, 1.0)                  \
-    X(SPEED, "images_per_s", NUMBER, 1.0)             X(NEIGHBOURS, "neighbours", OPTIONAL, 1.0)
+    X(SPEED, "images_per_s", NUMBER, 1.0)             X(NEIGHBOURS, "neighbours", OPTIONAL, 1.0)          \
+    X(BIAS, "bias", OPTIONAL, 1.0)
 
 #define GF_LOG_EPOCH_KEYS(X)                                                                                                 \
     X(STEP, "step", INTEGER, 1.0)                     X(EPOCH, "epoch", INTEGER, 1.0)                                         \
