@@ -374,11 +374,13 @@ static int moves_lambda(const gf_plan *plan) {
 
 static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner == GLOFND_LEARN_RING; }
 
-/* SHRINKAGE: the shared row may still have to start. What a kernel noted stays true until the state is replaced. */
-static int pool_may_start(const gf_device_step *call) {
+/* SHRINKAGE: the shared row has started. What a kernel noted stays true until the state is replaced. */
+static int pool_is_there(const gf_device_step *call) {
     const volatile int32_t *there = call->s ? call->s->pool_there : NULL;
-    return call->plan->pooled && !(there && there[0] && there[call->plan->sides - 1]);
+    return there && there[0] && there[call->plan->sides - 1];
 }
+
+static int pool_may_start(const gf_device_step *call) { return call->plan->pooled && !pool_is_there(call); }
 
 /* SHRINKAGE: an anchor that comes for the first time starts at a quantile of its own. */
 static int anchors_may_start(const gf_plan *plan) { return gf_rows_tell(plan, 0) || gf_rows_tell(plan, plan->sides - 1); }
@@ -400,7 +402,7 @@ static glofnd_status start_pool(const cuda_step *step, int i) {
     int32_t starts = 0;
     glofnd_anchor pool = {0};
     double lo = -1.0, hi = 1.0, sum[2];
-    if (!step->call->reduce) return GLOFND_OK;
+    if (!step->call->reduce || pool_is_there(step->call)) return GLOFND_OK;
     TRY(fetch_numbers(step, &starts, &control->pool_starts[i], sizeof starts));
     for (int k = 0; starts && k < GF_POOL_HALVINGS + 2; k++) {
         const int part = k < WEIGHTS ? k : WEIGHTS;

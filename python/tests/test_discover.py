@@ -290,7 +290,7 @@ class Inputs(unittest.TestCase):
                 ("one per embedding", lambda: glofnd.discover(self.x, labels=[1, 2])),
                 ("2 names for", lambda: glofnd.discover(self.x, names=["a", "b"])),
                 ("'cpu' or 'cuda'", lambda: glofnd.discover(self.x, device="tpu")),
-                ("a pair needs two", lambda: glofnd.discover(self.x[:1])),
+                ("need at least two usable rows", lambda: glofnd.discover(self.x[:1])),
                 ("are of type int", lambda: glofnd.discover(7))):
             with self.subTest(text), self.assertRaisesRegex(ValueError, text):
                 call()
