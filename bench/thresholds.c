@@ -11,7 +11,7 @@
  *   error                      mean |lambda - exact| of 500 anchors after the last epoch. exact: the threshold that a share of alpha
  *                              of the anchor's similarities to all others exceeds; - if that is no pair
  *   batch                      the same error of FNC's rule, the quantile of one batch
- *   bytes, ms                  state of a sample; median time of a step
+ *   bytes, ms                  state of a sample; median processor time of a step, of all threads
  *
  * Embeddings are clusters whose sizes fall as 1/rank, of different widths, in two views; --pairs: images and texts. --data: rows of
  * .npy files, the second file the other view (else the first with a little noise). An epoch shuffles all of them.
@@ -25,8 +25,8 @@
 #include "io/npy.h"
 #include "support/clock.h"
 #include "support/die.h"
-#include "support/machine.h"
 #include "util/array.h"
+#include "util/machine.h"
 #include "util/rng.h"
 
 enum { LIST_MAX = 8, MEASURED = 500, FEWEST_FLAGS = 100 };
@@ -197,9 +197,9 @@ static double run_epoch(trial *t, const world *w, int64_t batch, int32_t epoch, 
         }
         const glofnd_batch q = {.size = sizeof q, .n = batch, .dim = w->dim, .a = a, .b = b, .id = order + first, .epoch = epoch};
         glofnd_stats stats = {.size = sizeof stats};
-        const double start = seconds();
+        const double start = gf_cpu_clock();
         expect_ok(t->ctx, glofnd_step(t->ctx, t->store, &q, b + batch * w->dim, b + 2 * batch * w->dim, &stats), "step");
-        clock_add(&t->times, 1e3 * (seconds() - start));
+        clock_add(&t->times, 1e3 * (gf_cpu_clock() - start));
         flagged += (double)stats.flagged, pairs += (double)stats.pairs;
     }
     free(x);
