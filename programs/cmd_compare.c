@@ -85,11 +85,10 @@ typedef struct compare_flags {
 } compare_flags;
 
 static const gf_option rows[] = {
-    CLI_CHOICE(compare_flags, format, "format", "text", format_names, "form of the table"),
+    CLI_CHOICE(compare_flags, format, "format", "text", format_names, "format of the table"),
     CLI_STRING(compare_flags, out, "out", "FILE", "write it there instead of to stdout"),
-    CLI_STRING(compare_flags, metric, "metric", "TEXT",
-               "only figures whose name has this text, for example \"linear\" or \"F1\""),
-    CLI_SWITCH(compare_flags, all, "all", "also what is left out by default: top-5, pooled, other detectors ..."),
+    CLI_STRING(compare_flags, metric, "metric", "TEXT", "only metrics whose name contains TEXT, such as \"linear\" or \"F1\""),
+    CLI_SWITCH(compare_flags, all, "all", "also show what is hidden by default: top-5, pooled, other detectors ..."),
 };
 
 static int run_compare(const cli_call *call, const void *flags) {
@@ -116,7 +115,7 @@ static int run_compare(const cli_call *call, const void *flags) {
 
 const cli_verb cmd_compare = {
     .name = "compare",
-    .summary = "runs side by side: mean (std) over seeds, p-values",
+    .summary = "compare runs: mean (std) over seeds, p-values",
     .usage = "glofnd compare RUN... [--format text|csv|json|latex] [--out FILE] [--metric TEXT] [--all]",
     CLI_FLAGS(rows, compare_flags),
     .word = "RUN",

@@ -1074,7 +1074,7 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
 
 #define F discover_flags
 static const gf_option rows[] = {
-    CLI_STRING(F, out, "out", "DIR", "output folder; appears only once it is complete"),
+    CLI_STRING(F, out, "out", "DIR", "output folder; it appears when it is complete"),
     CLI_NUMBER(F, alpha, "alpha", "A", "0.01", 1e-12, 1.0 - 1e-12, 0, "fraction of the other rows above an anchor's threshold"),
     CLI_COUNT(F, k, "k", "K", NULL, 1, 2147483645.0, "flag the K nearest rows of each anchor instead of a fraction --alpha"),
     CLI_COUNT(F, top, "top", "N", "20", 0, 1e6, "list at most N per anchor, most similar first"),
@@ -1093,7 +1093,7 @@ static const gf_option rows[] = {
               "keep N rows: duplicates are removed at the similarity that this takes, instead of --dup"),
     CLI_STRINGS(
         F, split, "split", "NAME=SPEC",
-        "leaks between splits, each a file of embeddings, data of the run, or rows FIRST:END of EMB; earlier ones are kept"),
+        "find leaks between splits: embedding files, data of the run, or rows FIRST:END of EMB; earlier splits keep their rows"),
     CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_BELOW_MAX, "also list the K most similar rows below each threshold"),
     CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list the N rows that are least similar to their nearest neighbours"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
@@ -1106,8 +1106,7 @@ static const gf_option rows[] = {
     CLI_STRING(F, classes, "classes", "FILE", "names of classes 0, 1, 2 ..., one per line, for labels that are numbers"),
     CLI_STRING(F, pred_probs, "pred-probs", "P.npy",
                "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
-    CLI_SWITCH(F, center, "center",
-               "subtract the mean of all rows first: tells embeddings apart that all point in one direction"),
+    CLI_SWITCH(F, center, "center", "subtract the mean of all rows first; helps if all embeddings point in nearly one direction"),
     CLI_SWITCH(F, probe, "probe",
                "label issues also by a classifier: logistic regression on the embeddings, cross-validated in five folds"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),
@@ -1117,11 +1116,10 @@ static const gf_option rows[] = {
     CLI_STRING(F, label_column, "label-column", "NAME",
                "column of labels (integers or class names) in Parquet files and tables, or in --labels FILES"),
     CLI_STRING(F, data, "data", "SPEC",
-               "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)"),
+               "images of a run, or of the rows of EMB (for labels, names and --html), as in `glofnd pretrain`"),
     CLI_SWITCH(F, html, "html",
-               "also DIR/index.html: a page that shows duplicates, components and any anchor's neighbours; not with --query"),
-    CLI_NUMBER(F, html_mb, "html-mb", "N", "32", 0.1, 1000, 0,
-               "size limit in MB for the thumbnails of the page, and for its numbers"),
+               "also write DIR/index.html, a page to browse duplicates, components and neighbours; not with --query"),
+    CLI_NUMBER(F, html_mb, "html-mb", "N", "32", 0.1, 1000, 0, "size limit in MB for the thumbnails of the page"),
     CLI_SWITCH(F, head, "head", "with a run: projections of the head instead of features of the backbone"),
     CLI_STRING(F, query, "query", "NEW", "new embeddings, against EMB and its stored result"),
     CLI_STRING(F, stored, "stored", "DIR", "stored result of EMB, for --query"),
@@ -1130,18 +1128,15 @@ static const gf_option rows[] = {
         "decide again from the neighbours of that result, with the settings given here and else its own; without a search"),
     CLI_STRING(F, query_names, "query-names", "FILE", "names of the new embeddings"),
     CLI_STRING(F, query_labels, "query-labels", "Y.npy", "labels of the new embeddings"),
-    CLI_SWITCH(F, learned, "learned",
-               "estimate thresholds as training does, and report their error against exact ones; not with --query"),
+    CLI_SWITCH(F, learned, "learned", "also learn thresholds as training does, and report their error; not with --query"),
     CLI_COUNT(F, batch, "batch", "N", "1024", 2, 16384, "batch size (with --learned)"),
     CLI_COUNT(F, epochs, "epochs", "N", "20", 1, 100000, "epochs (with --learned)"),
     CLI_COUNT(F, sample, "sample", "N", "1000", 1, 1e9,
               "choose a diverse subset of N kept rows; with --learned: measure the error on N anchors"),
     CLI_COUNT(F, seed, "seed", "N", "1", 0, 4294967295.0, "seed for the batches of --learned and for --sample"),
-    CLI_STRING(F, device, "device", "NAME",
-               "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given"),
-    CLI_NUMBER(
-        F, memory, "memory", "GB", NULL, 0.001, 1e6, 0,
-        "for lists of candidates, less takes a second pass; embeddings beyond it are streamed; default: half of the machine"),
+    CLI_STRING(F, device, "device", "NAME", "cpu (default) or cuda: the same result, faster; also moves the encoder of a run"),
+    CLI_NUMBER(F, memory, "memory", "GB", NULL, 0.001, 1e6, 0,
+               "memory limit for candidate lists and embeddings; a lower limit takes more passes; default: half of the machine"),
     CLI_COUNT(F, threads, "threads", "N", NULL, 1, 1024,
               "number of threads; default: as OpenMP chooses, for the encoder of a run as the run was trained"),
     CLI_SWITCH(
@@ -1150,7 +1145,7 @@ static const gf_option rows[] = {
     CLI_SWITCH(F, worker, "worker",
                "only compute parts in DIR.partial, together with other workers; then the same command with --resume writes DIR"),
     CLI_NUMBER(F, rank_timeout, "rank-timeout", "S", "120", 0, 1e6, 0,
-               "after S seconds of silence from one rank end all of them; replace a silent worker; 0: never"),
+               "end all ranks if one does not answer for S seconds; replace such a worker; 0: never"),
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };
@@ -1378,7 +1373,7 @@ static int run_discover(const cli_call *call, const void *flags) {
 const cli_verb cmd_discover = {
     .brief = "out alpha k dup keep split labels names data html query stored device force",
     .name = "discover",
-    .summary = "false negatives and duplicates in any embeddings or images",
+    .summary = "find duplicates, leaks, label errors and false negatives in embeddings or images",
     .usage = "glofnd discover EMB ... --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
              "       glofnd discover folder:DIR --out DIR ...     near duplicates of images, without a network\n"
              "       glofnd discover RUN [--data SPEC] --out DIR ...\n"

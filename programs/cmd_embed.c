@@ -217,15 +217,15 @@ static int embed_and_write(const embed_flags *f, const char *run, const gf_encod
 }
 
 static const gf_option rows[] = {
-    CLI_STRING(embed_flags, data, "data", "SPEC", "images to encode, as of `glofnd pretrain`; default: those of the run"),
+    CLI_STRING(embed_flags, data, "data", "SPEC", "images to encode, as in `glofnd pretrain`; default: the run's"),
     CLI_STRING(embed_flags, files.out, "out", "FILE",
-               "float32 [rows][features], a row per sample that can be read, in their order; .npy, .safetensors or .csv"),
+               "output file: float32 [rows][features], one row per readable sample, in order; .npy, .safetensors or .csv"),
     CLI_SWITCH(embed_flags, head, "head",
-               "projections of the head instead of features of the backbone (task clip: embeddings, always)"),
-    CLI_SWITCH(embed_flags, text, "text", "task clip: every caption of every sample instead of the images, a row each"),
-    CLI_STRING(embed_flags, files.labels, "labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none"),
-    CLI_STRING(embed_flags, files.samples, "samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]"),
-    CLI_STRING(embed_flags, files.names, "names", "FILE", "also write the names of the samples, a line for each row"),
+               "output of the projection head instead of backbone features (task clip: always the embeddings)"),
+    CLI_SWITCH(embed_flags, text, "text", "task clip: encode captions instead of images, one row per caption"),
+    CLI_STRING(embed_flags, files.labels, "labels", "FILE.npy", "also write the labels: int32 [rows], -1 for none"),
+    CLI_STRING(embed_flags, files.samples, "samples", "FILE.npy", "also write the sample number of each row: int64 [rows]"),
+    CLI_STRING(embed_flags, files.names, "names", "FILE", "also write the sample names, one line per row"),
     CLI_SWITCH(embed_flags, untrained, "untrained", "with the weights the run began with"),
     CLI_STRING(embed_flags, weights, "weights", "FILE", "instead of a run: .safetensors of torchvision or open_clip"),
     CLI_STRING(embed_flags, arch, "arch", "NAME", "architecture of --weights; default: inferred from the tensor shapes"),
@@ -253,7 +253,7 @@ static int run_embed(const cli_call *call, const void *flags) {
 
 const cli_verb cmd_embed = {
     .name = "embed",
-    .summary = "features of a dataset by the encoder of a run, as .npy, .safetensors or .csv",
+    .summary = "encode a dataset with a trained run: .npy, .safetensors or .csv",
     .usage = "glofnd embed RUN [--data SPEC] --out FILE [--head | --text] [--labels FILE.npy] [--samples FILE.npy]\n"
              "             [--names FILE] [--untrained] " DEVICE_USAGE "\n"
              "       glofnd embed --weights FILE [--arch NAME] [--size PX] --data SPEC --out FILE ...",

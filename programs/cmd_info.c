@@ -41,6 +41,6 @@ static int run_info(const cli_call *call, const void *flags) {
 }
 
 const cli_verb cmd_info = {.name = "info",
-                           .summary = "version, backends, what this machine can do",
+                           .summary = "print version, backends and what this machine can do",
                            .usage = "glofnd info",
                            .run = run_info};

@@ -154,12 +154,12 @@ static void print_key(const char *key, const char *text) {
 
 /* Flags that are no keys of the configuration. */
 static const gf_option rows[] = {
-    CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run, made if missing, with those above it"),
+    CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run; created if it does not exist"),
     {.key = "config",
      .type = GF_OPTION_STRINGS,
      .value = "FILE.cfg",
-     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of their own; a flag "
-             "wins over files, wherever it stands, and a later file over an earlier one"},
+     .help = "a preset by name, or a file of lines \"key = value\" and # comments; flags win over files, later files over "
+             "earlier ones"},
     {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
     CLI_SWITCH(gf_pretrain, resume, "resume",
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
@@ -497,7 +497,7 @@ static int run_pretrain(int argc, char **argv) {
 
 const cli_verb cmd_pretrain = {
     .name = "pretrain",
-    .summary = "train an image encoder, false negatives found on the fly",
+    .summary = "train an encoder and find false negatives on the fly",
     .usage = usage,
     CLI_FLAGS(rows, gf_pretrain),
     .takes_keys = 1,

@@ -98,11 +98,11 @@ typedef struct report_flags {
 } report_flags;
 
 static const gf_option rows[] = {
-    CLI_STRING(report_flags, out, "out", "FILE.html", "page to write; default: report.html in the folder of the first run"),
+    CLI_STRING(report_flags, out, "out", "FILE.html", "output page; default: report.html in the folder of the first run"),
     CLI_STRING(report_flags, data, "data", "SPEC", "images to show; default: those each run was trained on"),
     CLI_INTEGER(report_flags, samples, "samples", "N", "1500", 10, 100000,
-                "images, drawn at random, for pictures, maps and thresholds"),
-    CLI_SWITCH(report_flags, quick, "quick", "only what the logs say: no pictures, maps and thresholds"),
+                "number of random images for pictures, maps and thresholds"),
+    CLI_SWITCH(report_flags, quick, "quick", "use only the logs: no pictures, maps or thresholds"),
 };
 
 static int run_report(const cli_call *call, const void *flags) {
@@ -130,7 +130,7 @@ static int run_report(const cli_call *call, const void *flags) {
 
 const cli_verb cmd_report = {
     .name = "report",
-    .summary = "one HTML page about runs: results, figures, curves, maps",
+    .summary = "write an HTML page about runs: results, figures, curves, maps",
     .usage = "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
              "One self-contained page about one run or several side by side: results, figures, curves, maps. "
              "Also while a run continues. Runs of one configuration and several seeds are shown as mean and spread.",

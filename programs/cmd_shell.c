@@ -158,7 +158,7 @@ static int man(const cli_call *call, const void *flags) {
 }
 
 const cli_verb cmd_man = {.name = "man",
-                          .summary = "manual pages of all verbs, into a folder",
+                          .summary = "write manual pages of all verbs to a folder",
                           .usage = "glofnd man DIR\n\nWrites glofnd.1 and one page per verb; `make install` installs them.",
                           .word = "DIR",
                           .word_help = "the folder to write to",
@@ -351,7 +351,7 @@ static int completion(const cli_call *call, const void *flags) {
 }
 
 const cli_verb cmd_completion = {.name = "completion",
-                                 .summary = "completion of verbs, flags and values in bash, zsh or fish",
+                                 .summary = "print shell completion for bash, zsh or fish",
                                  .usage = "glofnd completion bash|zsh|fish|presets\n\n"
                                           "Prints a script for the shell; `make install` installs all three. By hand:\n"
                                           "  source <(glofnd completion bash)\n"

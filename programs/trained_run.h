@@ -34,10 +34,9 @@ typedef struct device_flags {
 
 #define DEVICE_USAGE "[--device cpu|cuda] [--threads N]"
 /* Their rows; f: a device_flags within s. */
-#define DEVICE_FLAGS(s, f)                                                                            \
-    CLI_STRING(s, f.device, "device", "NAME",                                                         \
-               "cpu or cuda; default: as the run was trained, or the CPU where that cannot be used"), \
-        CLI_INTEGER(s, f.threads, "threads", "N", NULL, 1, 1024, "default: as the run; results are the same for any number")
+#define DEVICE_FLAGS(s, f)                                                                                                     \
+    CLI_STRING(s, f.device, "device", "NAME", "cpu or cuda; default: the device of the run, or the CPU if it is unavailable"), \
+        CLI_INTEGER(s, f.threads, "threads", "N", NULL, 1, 1024, "number of threads; default: as the run; changes no result")
 
 /* CLI_USAGE with a message if there is no such device. */
 int device_flags_check(const char *title, const char *device);

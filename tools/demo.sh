@@ -22,8 +22,8 @@ if ! ls "$images"/train-images-idx3-ubyte* > /dev/null 2>&1; then
 fi
 data=$(sed -n 's/^data *= *//p' "$config")
 case $data in
-fashion_mnist:*) whole=fashion_mnist:$images data=fashion_mnist:$images?${data#*\?} test=fashion_mnist:$images?split=test ;;
-*) whole='' test=$(echo "$data" | sed 's/n=[0-9]*/n=2000/'),split=test ;;      # nothing to search in
+fashion_mnist:*) whole=fashion_mnist:$images data=fashion_mnist:$images?${data#*\?} test=fashion_mnist:$images?split=test thing=shirt ;;
+*) whole='' test=$(echo "$data" | sed 's/n=[0-9]*/n=2000/'),split=test thing=star ;;      # nothing to search in
 esac
 rm -rf "$out"
 mkdir -p "$out"
@@ -85,8 +85,8 @@ END
 for seed in 1 2 3; do row $seed; done
 cat <<END
 
-Contrastive training pushes different images apart, even two shirts. GloFND learned for every image
-which others to spare; FNC spares the most similar ones of each batch. Nobody told them what a shirt
+Contrastive training pushes different images apart, even two ${thing}s. GloFND learned for every image
+which others to spare; FNC spares the most similar ones of each batch. Nobody told them what a $thing
 is: labels only counted afterwards. "random" is what guessing would score.
 END
 [ -z "$whole" ] || sed -n 's/^leaks *\([0-9]* of [0-9]*\) rows of test .*/\nglofnd discover: \1 test images have a near copy in the training set./p' "$out/found.txt"

@@ -392,11 +392,11 @@ def main():
             f'<title>GloFND: the demo</title><link rel="icon" href="data:,"><style>{CSS}</style></head><body><main>']
     page.append(f"<h1>{mean(right):.0f} of 100 flagged pairs show two of a kind. At random, {100 * chance:.0f} would.</h1>"
                 f"<p>A small network learned from {n:,} images without labels: contrastive training pulls two views of one image together and pushes "
-                "different images apart. That is wrong for two shirts: they are a <b>false negative</b>. GloFND learned a similarity threshold for each "
+                f"different images apart. That is wrong for two {'shirts' if HARD in by_name else 'of a kind'}: they are a <b>false negative</b>. GloFND learned a similarity threshold for each "
                 "image while the network trained, and left the pairs above it out of the loss. Labels only served to count here.</p>")
     page.append('<div class="tiles">')
     page.append(tile(f"{mean(right):.1f} %", f"of GloFND's flags are right (seeds: {seeds_of(right)})"))
-    page.append(tile(f"{mean(fnc_right):.1f} %", f"with FNC's rule, a quantile of each batch, at the same α = {100 * alpha:g} % on the same networks (seeds: {seeds_of(fnc_right)})"))
+    page.append(tile(f"{mean(fnc_right):.1f} %", f"with FNC's rule, a quantile of each batch, at the same α = {100 * alpha:g}&nbsp;% on the same networks (seeds: {seeds_of(fnc_right)})"))
     page.append(tile(f"{mean(before):.1f} → {mean(after):.1f} %", f"of {test_images:,} test images classified by their nearest training images, before and after training "
                                                                   f"(seeds: {seeds_of(after)})"))
     if found:
@@ -412,8 +412,8 @@ def main():
     page.append('<h2 id="flags">What was flagged</h2><p>The first image of each kind in the data, and eight of the images that were flagged for it, from the most similar '
                 "to the least. A blue frame: the same kind. A dotted orange frame: another kind.</p>")
     page.append(flag_rows(anchors, spec, pictures, name_of, labels))
-    page.append(f'<p class="faint">FNC flags the top {100 * alpha:g} % of each batch of {batch}, wherever a false negative is or is not in it. '
-                "A threshold over the whole dataset can flag none in one batch and many in the next.</p>")
+    page.append(f'<p class="faint">FNC flags the top {100 * alpha:g}&nbsp;% of the {batch - 1} other images of each batch, at least the most similar one, '
+                "even if it is another kind. A threshold over the whole dataset can flag none in one batch and many in the next.</p>")
 
     page.append('<h2 id="seeds">All seeds</h2><div class="wide"><table class="all"><tr><th>seed<th>flagged pairs<br>(α = '
                 f"{100 * alpha:g} %)<th>of them right:<br>GloFND<th>FNC<th>random<br>pairs<th>error of a threshold:<br>GloFND<th>FNC<th>nearest neighbours:<br>before<th>after</tr>")
@@ -439,7 +439,7 @@ def main():
                 "<pre>glofnd pretrain --data folder:IMAGES --out run1 --alpha 0.01\nglofnd report run1\nglofnd discover folder:IMAGES --html --out found</pre>")
     page.append(f"<footer>Made by make demo in {float(seconds):.0f} s, without the build. Data: <code>{html.escape(spec)}</code>. This page is one file and loads nothing.</footer></main></body></html>\n")
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
-        file.write("".join(page))
+        file.write("\n".join(page))
 
 
 if __name__ == "__main__":

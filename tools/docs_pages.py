@@ -21,8 +21,9 @@ REPOSITORY = os.environ.get("GLOFND_REPOSITORY", "").rstrip("/")
 
 # Search lists pages for users first.
 BOOST = [("start/", 4), ("tutorials/", 4), ("howto/", 4), ("help/", 4), ("install", 4), ("when-to-use", 4), ("concepts/", 3), ("index", 3), ("glossary", 2),
-         ("results", 2), ("benchmarks", 2), ("CHANGELOG", 0.3), ("CONTRIBUTING", 0.3), ("architecture", 0.3), ("formats", 0.5), ("reference/c", 0.5)]
+         ("results", 2), ("benchmarks", 2), ("CHANGELOG", 0.3), ("CONTRIBUTING", 0.3), ("ARCHITECTURE", 0.3), ("ROADMAP", 0.3), ("FORMATS", 0.5), ("reference/c", 0.5)]
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "sh", ".cfg": "ini", ".sweep": "ini", ".toml": "toml", ".cmake": "cmake", ".yml": "yaml"}
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "ARCHITECTURE.md", "FORMATS.md", "ROADMAP.md")  # pages that lie in the root of the repository
 shown = {}  # files and folders of the repository that pages link to: path -> page
 
 
@@ -92,7 +93,7 @@ def rewritten(text, path, page):
         there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if there.startswith("docs/"):
             goal = there[5:]
-        elif there in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):
+        elif there in OUTSIDE:
             goal = there
         elif there == "README.md":
             goal = "index.md"
@@ -354,7 +355,7 @@ def main():
             else:
                 os.makedirs(os.path.dirname(os.path.join(PAGES, page)), exist_ok=True)
                 shutil.copy(path, os.path.join(PAGES, page))
-    for page in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):
+    for page in OUTSIDE:
         write(page, rewritten(read(os.path.join(SOURCE, page)), page, page))
     commands = write_commands()
     write_python()

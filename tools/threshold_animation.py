@@ -30,7 +30,7 @@ STYLE = ("text{font:14px system-ui,sans-serif;fill:#24292f}.title{font-weight:60
 def train(glofnd, config, work):
     """Every epoch leaves at_1.npy, at_1/thresholds.tsv ..."""
     run = os.path.join(work, "run")
-    subprocess.run([glofnd, "pretrain", "--config", config, "--data", SPEC, "--epochs", str(EPOCHS), "--start_epoch", "0",
+    subprocess.run([glofnd, "pretrain", "--config", config, "--data", SPEC, "--epochs", str(EPOCHS), "--start_epoch", "0", "--alpha", "0.01",
                     "--checkpoint_minutes", "0", "--keep_checkpoints", str(EPOCHS), "--out", run], check=True)
     stored = sorted(os.listdir(os.path.join(run, "checkpoints")), key=lambda name: int(re.search(r"\d+", name).group()))
     for epoch, name in enumerate(stored, 1):

@@ -50,7 +50,7 @@ static const gf_option rows[] = {
          "sogclr (FastCLIP v1), simclr (NT-Xent; CLIP for image and text), fastclip (v3, tau learned), isogclr (v2, a tau per "
          "anchor), sigmoid (SigLIP; tau and bias learned)"),
     NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
-    NAME(action, actions, "drop", "method", "treatment of a false negative"),
+    NAME(action, actions, "drop", "method", "what happens to a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "fraction of negatives to flag; 0: glofnd, single and fnc flag nothing"),
     REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
     NAME(fnc_rule, fnc_rules, "quantile", "method",
@@ -99,7 +99,7 @@ static const gf_option rows[] = {
     REAL(neighbour_weight, "0.5", 0, 100, CLOSED, "experimental",
          "neighbours: weight of this attraction; that of the other view is 1"),
     REAL(neighbour_share, "1", 0, 1, NOT_MIN, "experimental",
-         "neighbours: share of the anchors that are attracted, those with the most similar neighbour"),
+         "neighbours: fraction of anchors to attract, those with the most similar neighbours"),
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experimental", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",

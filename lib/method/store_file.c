@@ -1,4 +1,4 @@
-/* store_file.c - saving and loading the anchor store. The format, byte by byte, is in docs/formats.md.
+/* store_file.c - saving and loading the anchor store. The format, byte by byte, is in FORMATS.md.
  *
  *     header | block of records ... | block of ring rows ... | end          each closed by its CRC
  *
@@ -32,7 +32,7 @@
  * The file is sparse. Disk space is taken page by page (not block by block: random anchors of a billion would otherwise take
  * 80 KB each), and before a page is first written through the mapping: a write to a hole of a full disk is a SIGBUS, which no
  * library can turn into a status, whereas fallocate returns "no space". `pages` marks the pages that exist, so that after the
- * first visit of an anchor this costs two bit tests. The layout is in docs/formats.md.
+ * first visit of an anchor this costs two bit tests. The layout is in FORMATS.md.
  */
 
 #define MAP_HEADER_BYTES GF_STORE_PAGE

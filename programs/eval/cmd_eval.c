@@ -23,7 +23,7 @@ static const cli_verb *const verbs[] = {&eval_linear,    &eval_transfer,  &eval_
                                         &eval_threshold, &eval_retrieval, &eval_zeroshot, NULL};
 
 const cli_verb cmd_eval = {.name = "eval",
-                           .summary = "how good the encoder of a run is",
+                           .summary = "evaluate a trained encoder",
                            .usage = "glofnd eval WHAT RUN ...",
                            .verbs = verbs};
 

@@ -655,10 +655,10 @@ typedef struct retrieval_flags {
 static const gf_option retrieval_rows[] = {
     CLI_STRING(retrieval_flags, data, "data", "SPEC", "images with captions, all of which are used: wds:, csv:, shapes: ..."),
     CLI_STRING(retrieval_flags, image, "image-emb", "FILE",
-               "instead of a run: embeddings of images by any model, float32 or float16 [images][dim]"),
+               "image embeddings of any model instead of a run: float32 or float16 [images][dim]"),
     CLI_STRING(retrieval_flags, text, "text-emb", "FILE", "embeddings of captions [captions][dim]"),
     CLI_STRING(retrieval_flags, owner, "owner", "FILE",
-               "which image a caption belongs to, int64 [captions]; default: caption i to image i"),
+               "image of each caption, int64 [captions]; default: caption i belongs to image i"),
     EVAL_UNTRAINED(retrieval_flags, untrained),
     DEVICE_FLAGS(retrieval_flags, device),
 };

@@ -323,8 +323,8 @@ typedef struct fn_flags {
 static const gf_option rows[] = {
     CLI_STRING(fn_flags, data, "data", "SPEC", "samples of the run, with labels; default: those it was trained on"),
     CLI_NUMBER(fn_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE,
-               "share of pairs that exact, single and fnc flag; default: of the run, of a file 0.01"),
-    CLI_INTEGER(fn_flags, samples, "samples", "N", "100000", 2, 0x1p40, "samples at most, drawn at random"),
+               "fraction of pairs that exact, single and fnc flag; default: of the run, of a file 0.01"),
+    CLI_INTEGER(fn_flags, samples, "samples", "N", "100000", 2, 0x1p40, "use at most N random samples"),
     CLI_INTEGER(fn_flags, batch, "batch", "B", NULL, 2, 1 << 20, "samples in a batch; default: of the run, of a file 256"),
     CLI_CHOICE(fn_flags, detector, "detector", NULL, detectors, "only this detector"),
     CLI_CHOICE(

@@ -280,13 +280,12 @@ typedef struct transfer_flags {
 } transfer_flags;
 
 static const gf_option rows[] = {
-    CLI_STRING(transfer_flags, data, "data", "SPEC", "one more dataset, or the only one"),
+    CLI_STRING(transfer_flags, data, "data", "SPEC", "another dataset; may be repeated"),
     CLI_STRING(transfer_flags, test, "test", "SPEC",
                "test samples of a single dataset; default: its own test split, else 20 % of each class"),
     CLI_STRING_OR(transfer_flags, protocol, "protocol", "NAME", "paper",
                   "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled"),
-    EVAL_METRIC(transfer_flags, metric,
-                "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1"),
+    EVAL_METRIC(transfer_flags, metric, "accuracy, or its mean over classes; default: as in the paper for that NAME, else top1"),
     CLI_INTEGER(transfer_flags, seed, "seed", "N", "42", 0, CLI_LARGE, "seed for drawing test and validation samples"),
     EVAL_UNTRAINED(transfer_flags, untrained),
     DEVICE_FLAGS(transfer_flags, device),

@@ -11,7 +11,7 @@
 extern const cli_verb eval_knn, eval_linear, eval_transfer, eval_fn, eval_threshold, eval_retrieval, eval_zeroshot;
 
 /* Rows that several of them have; f: a field of s. */
-#define EVAL_UNTRAINED(s, f) CLI_SWITCH(s, f, "untrained", "with the weights the run began with: the baseline")
+#define EVAL_UNTRAINED(s, f) CLI_SWITCH(s, f, "untrained", "use the run's initial weights: the baseline")
 #define EVAL_METRIC(s, f, h) CLI_CHOICE(s, f, "metric", NULL, eval_metrics, h)
 #define EVAL_TAKES_RUN                                                                                          \
     .word = "RUN", .word_help = "the folder of a run, or a file of embeddings", .min_words = 1, .max_words = 1, \

@@ -142,15 +142,14 @@ typedef struct reproduce_flags {
 } reproduce_flags;
 
 static const gf_option rows[] = {
-    CLI_STRING(reproduce_flags, root, "data-root", "DIR",
-               "folder that holds the datasets; --help lists what a table needs of it"),
+    CLI_STRING(reproduce_flags, root, "data-root", "DIR", "folder of the datasets; --help lists what each table needs"),
     CLI_STRING(reproduce_flags, out, "out", "DIR", "folder of the runs; default: reproduce-TABLE"),
     CLI_STRING_OR(reproduce_flags, seeds, "seeds", "1,2,3", "1,2,3", "a run of each row and seed"),
     CLI_STRING(reproduce_flags, data, "data", "SPEC", "other data to train on than the table's"),
     CLI_STRINGS(reproduce_flags, set, "set", "KEY=VALUE",
                 "a key of all configurations, such as device=cuda; PRESET:KEY=VALUE: of a row's; may be repeated"),
     CLI_STRINGS(reproduce_flags, eval, "eval", "\"WHAT FLAGS\"", "other evaluations than the table's; may be repeated"),
-    CLI_STRING_OR(reproduce_flags, jobs, "jobs", "N", "1", "runs at a time, sharing the processors"),
+    CLI_STRING_OR(reproduce_flags, jobs, "jobs", "N", "1", "number of runs at a time"),
     CLI_SWITCH(reproduce_flags, dry, "dry-run", "only list the runs"),
 };
 
@@ -415,7 +414,7 @@ static int run_reproduce(const cli_call *call, const void *flags) {
 
 const cli_verb cmd_reproduce = {
     .name = "reproduce",
-    .summary = "pretrain and evaluate the rows of a table of the paper, next to its numbers",
+    .summary = "train and evaluate a table of the paper, next to its numbers",
     .usage =
         "glofnd reproduce TABLE --data-root DIR [--out DIR] [--seeds 1,2,3] [--set KEY=VALUE ...] [--jobs N]\n"
         "Pretrains the presets of a table's rows with every seed, evaluates them as the paper does and prints mean (std) and "

@@ -953,8 +953,7 @@ int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
 #define SETTING(k, v, p, h) \
     { .key = k, .type = GF_OPTION_STRINGS, .value = v, .preset = p, .help = h }
 static const gf_option rows[] = {
-    SETTING("config", "FILE.cfg", NULL,
-            "what all runs share, a file or a preset, as of `glofnd pretrain`; may be repeated, a later one wins"),
+    SETTING("config", "FILE.cfg", NULL, "preset or file that all runs share; may be repeated, later ones win"),
     SETTING("vary", "KEY=a,b,c", NULL,
             "a key of the configuration and its values, \\, for a comma in one; repeated for other keys;\n"
             "                           config=a,b: files or presets"),
@@ -972,7 +971,7 @@ static const gf_option rows[] = {
             "lines `key = value` with the flags above; a flag wins over files, wherever it stands, and a later file over an "
             "earlier one; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
-    SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
+    SETTING("jobs", "N", "1", "number of runs at a time"),
     {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
 };
 
@@ -1037,7 +1036,7 @@ static int run_sweep(int argc, char **argv) {
 
 const cli_verb cmd_sweep = {
     .name = "sweep",
-    .summary = "pretrain a grid of values and seeds, evaluate and compare",
+    .summary = "train a grid of values and seeds, evaluate and compare",
     .usage = "glofnd sweep --config FILE.cfg --vary KEY=a,b,c [--vary ...] --seeds 1,2,3 --out DIR [--jobs N] ...\n"
              "       glofnd sweep --file FILE.sweep --data SPEC --out DIR\n"
              "Pretrains the grid of values and seeds, evaluates and compares. The same command continues after an interruption.",

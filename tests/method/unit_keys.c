@@ -560,7 +560,7 @@ static void expect_refused_file(fixture *f, int keyed, const char *text) {
     if (!strstr(glofnd_ctx_error(f->c), text)) fail_msg("'%s' without '%s'", glofnd_ctx_error(f->c), text);
 }
 
-enum { WORK_USED = 104, WORK_ROWS = 4096, WORK_ROW = 28 }; /* docs/formats.md */
+enum { WORK_USED = 104, WORK_ROWS = 4096, WORK_ROW = 28 }; /* FORMATS.md */
 
 static void poke(fixture *f, size_t at, uint64_t value) {
     size_t n;

@@ -3,7 +3,7 @@
 . "$2/tests/sh/common.inc"
 needs
 cd "$source" || exit 1
-pages="README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md $(find docs -name '*.md' | sort)"
+pages="README.md CONTRIBUTING.md ARCHITECTURE.md FORMATS.md ROADMAP.md CHANGELOG.md SECURITY.md $(find docs -name '*.md' | sort)"
 bad=$scratch/bad known=$scratch/known
 : > "$bad"
 wrong() { echo "$*" >> "$bad"; }
@@ -66,7 +66,7 @@ grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests python Makefile | sort -u >
 printf '%s\n' --help --key --KEY --logdir >> "$known"
 # Of results that the tag experiments-2026-11 repeats.
 printf '%s\n' --attract-alpha --flag-probability --flag-seed --require-label >> "$known"
-launchers='mpirun|srun|sbatch|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
+launchers='pkg-config|mpirun|srun|sbatch|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
 for page in $pages; do
     flags=$(grep -vE "$launchers" $page | grep -oE '(^|[^A-Za-z0-9-])--[a-zA-Z][a-zA-Z0-9_-]*' |

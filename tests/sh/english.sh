@@ -4,7 +4,7 @@
 . "$2/tests/sh/common.inc"
 needs_tools python3
 cd "$source" || exit 1
-pages="README.md CONTRIBUTING.md SECURITY.md $(find docs -name '*.md')"
+pages="README.md CONTRIBUTING.md ARCHITECTURE.md FORMATS.md ROADMAP.md SECURITY.md $(find docs -name '*.md')"
 # shellcheck disable=SC2046,SC2086  # lists of files without spaces
 python3 tools/check_english.py $pages $(find programs train lib -name '*.c' -o -name '*.cu') $(find include -name '*.h') \
     $(find python/glofnd -name '*.py') > "$scratch/bad" || fail "$(wc -l < "$scratch/bad") places: $(cat "$scratch/bad")"

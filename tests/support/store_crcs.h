@@ -1,6 +1,6 @@
 /* store_crcs.h - makes the checksums of an altered anchor store file right again, as far as its sections can be followed.
  *
- * For tests and fuzzers that must get past the checksums: a reader of its own, from docs/formats.md and not from store_file.c.
+ * For tests and fuzzers that must get past the checksums: a reader of its own, from FORMATS.md and not from store_file.c.
  */
 #pragma once
 

@@ -18,7 +18,7 @@ typedef struct gf_remap {      /* from the rows of a checkpoint to the samples o
     int64_t repeated;          /* samples with the key of an earlier sample */
 } gf_remap;
 
-/* The keys of a dataset, in order (docs/formats.md). */
+/* The keys of a dataset, in order (FORMATS.md). */
 glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path);
 /* *same: `path` holds the keys of `d`. Allocates nothing. E_FORMAT: corrupt. */
 glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same);

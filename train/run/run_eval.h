@@ -2,7 +2,7 @@
  * writing and reading records.
  *
  * The table in run_eval.c drives the writer, the reader, the settings that decide which records are comparable, `compare`,
- * `report` and `sweep --choose`. A new figure is one row there, one call of the writer, and one word in docs/formats.md.
+ * `report` and `sweep --choose`. A new figure is one row there, one call of the writer, and one word in FORMATS.md.
  *
  * A record of a newer version may have keys that the table does not have. A key of another event has the role it has there;
  * time_* is a time; any other key is a setting, so that records which differ in it are not compared by mistake. */
@@ -118,7 +118,7 @@ glofnd_status gf_eval_writer_close(gf_eval_writer *w);
 
 /* ----- reading -----
  *
- * The evaluations of a run, read from RUN/eval.jsonl (docs/formats.md): the newest record of each kind.
+ * The evaluations of a run, read from RUN/eval.jsonl (FORMATS.md): the newest record of each kind.
  *
  * Two records are of one kind if they have the same identity: name and settings. `report` and `compare` put only figures of one
  * identity beside each other. */

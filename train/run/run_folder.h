@@ -1,5 +1,5 @@
 /* run_folder.h - a run folder: the names of all its files, each once, its checkpoints and their manifest, and the state that
- * evaluations read. gf_path_join(err, path, run, GF_LOG_FILE) makes a path; docs/formats.md describes the contents.
+ * evaluations read. gf_path_join(err, path, run, GF_LOG_FILE) makes a path; FORMATS.md describes the contents.
  */
 #pragma once
 
