@@ -9,6 +9,7 @@
 
 #include "support/die.h"
 #include "support/loss_compare.h"
+#include "support/loss_extras.h"
 #include "support/torch.h"
 #include "util/parallel.h"
 
@@ -132,6 +133,16 @@ static int run_sizes(const arguments *a, const report *r, const torch_times *tor
     return count;
 }
 
+static void run_extras(const arguments *a, const report *r) {
+    report_heading(r, "extras");
+    for (int i = 0; i < a->count; i++) {
+        const plan p = plan_for(a, a->sizes[i]);
+        row rows[EXTRAS];
+        loss_compare_extras(&p, a->sizes[i], DIM, rows);
+        for (int e = 0; e < EXTRAS; e++) report_row(r, &rows[e]);
+    }
+}
+
 static void run_anchors(const arguments *a, const report *r) {
     static const int64_t n[] = {10000, 1000000, 100000000};
     const plan p = plan_for(a, ANCHOR_BATCH);
@@ -150,6 +161,7 @@ int main(int argc, char **argv) {
     if (a.with_torch) torch_run(&torch, a.sizes, a.count, DIM, a.threads, a.quick);
     const int count = run_sizes(&a, &r, &torch, rows);
     report_parts(&r, rows, count);
+    run_extras(&a, &r);
     run_anchors(&a, &r);
     return 0;
 }

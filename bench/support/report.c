@@ -95,6 +95,12 @@ static void anchors_row(const row *x) {
     printf("\n");
 }
 
+static void extras_row(const row *x) {
+    printf("%6lld  %-9s %12.0f", (long long)x->batch, x->detector, x->n);
+    cell(9, x->ms, digits_of(x->ms)), percent(5, x->spread, 0), cell(9, 1e6 * x->ms / x->n, 3), percent(9, x->over_none, 1);
+    printf("\n");
+}
+
 void report_machine(const report *r) {
     const machine *m = &r->m;
     char day[32];
@@ -121,6 +127,12 @@ static const char anchors_heading[] =
     "anchors never seen before, memory touched for the first time.\n"
     "%6s  %-8s %9s %9s %5s %12s %11s\n";
 
+static const char extras_heading[] = "\nWhat a batch may have beside its samples, detector glofnd: as many candidates as "
+                                     "samples, then with their gradients, and with ids;\n"
+                                     "every eighth sample a copy; a store of keys. Similarities are counted once. over: time per "
+                                     "similarity over the plain step's.\n"
+                                     "%6s  %-9s %12s %9s %5s %9s %9s\n";
+
 static const char parts_heading[] =
     "\nWhere the time goes, ms. embed: unit vectors, packing. select: exact quantiles of rows. stats: pass B, a product and the\n"
     "sums. settle: entries near lambda, after it moved. grad: pass C, the product again (if S was too large to keep), weights,\n"
@@ -132,6 +144,7 @@ void report_heading(const report *r, const char *bench) {
     if (strcmp(bench, "loss") == 0)
         printf(loss_heading, "B", "detector", "ms", "+-%", "GFLOP/s", "over none", "naive ms", "+-%", "ratio", "MB", "naive MB",
                "ratio", "torch ms", "ratio");
+    else if (strcmp(bench, "extras") == 0) printf(extras_heading, "B", "extra", "similarities", "ms", "+-%", "ns each", "over %");
     else printf(anchors_heading, "B", "detector", "n", "ms", "+-%", "first visit", "store MB");
     fflush(stdout);
 }
@@ -139,6 +152,7 @@ void report_heading(const report *r, const char *bench) {
 void report_row(const report *r, const row *x) {
     if (r->json) json_row(r, x);
     else if (strcmp(x->bench, "loss") == 0) loss_row(x);
+    else if (strcmp(x->bench, "extras") == 0) extras_row(x);
     else anchors_row(x);
     if (ferror(stdout) || fflush(stdout) != 0) die("stdout cannot be written");
 }
