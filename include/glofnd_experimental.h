@@ -45,7 +45,8 @@ typedef struct glofnd_own_rows {
 /* `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. The steps call it for what
  * all anchors share (learner SHRINKAGE, so mostly AUTO; SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without
  * it is E_ARGUMENT when not all rows are own; on the CPU also for neighbour_share < 1, then it is one number per sample of the
- * batch. NULL: one rank. */
+ * batch, and with option repeats if an id occurs twice, then up to three per such sample. On a GPU copies of a sample must lie on one
+ * rank. NULL: one rank. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
 /* CUDA: a sum that only queues. x is in memory of the device, and the work is to be queued on the stream of c. With it and

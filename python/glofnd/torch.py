@@ -173,7 +173,7 @@ class GloFNDLoss(nn.Module):
                  falls by at most lambda_lr a visit, so that nothing is flagged in the first epochs
     math         products on a GPU: "auto" rounds to bfloat16 if tau is 0.05 or more; "split" is as exact as PyTorch's float32
     repeats      True: a sample may occur several times in a batch (sampling with replacement, augmented queries). Its copies are no negatives
-                 of each other, and its threshold moves once; with several ranks they must be on one
+                 of each other, and its threshold moves once. With several ranks they may be on any; on GPUs they must be on one
     guide        for detector="fixed" (above the guide's threshold of the anchor) and "fixed-mutual" (of both samples): a pair of embeddings
                  [num_samples][any width] and thresholds [num_samples], such as those that discover() returns. Tensors, arrays or .npy files
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads ...

@@ -383,6 +383,8 @@ class Refusals(unittest.TestCase):
                 (GloFNDLoss(6, detector="fnc", fnc_rule="topk"), {"negatives": n}, "fnc_rule topk")):
             with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
                 criterion(a, a, torch.arange(6), **more)
+            self.assertEqual(int(criterion.state_dict()["clock"].sum()), 0)  # no refused step moved a threshold
+            self.assertTrue(bool(criterion.state_dict()["log_u"].isneginf().all()))
         with self.assertRaisesRegex(glofnd.OptionError, "directions"):
             GloFNDLoss(6, "simclr", directions="forward")
 

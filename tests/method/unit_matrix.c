@@ -45,7 +45,7 @@ static void expect_refused(const scene *s, const matrix_rule *rule, int rules) {
 }
 
 TEST(every_combination_works_or_is_refused) {
-    const int stride = scene_make("", 0).o.device == GLOFND_DEVICE_CPU ? 1 : 11;
+    const int stride = scene_make("", 0).o.device == GLOFND_DEVICE_CPU ? 1 : 29;
     int works = 0, refused = 0;
     for (int i = 0; i < MATRIX_CELLS; i += stride) {
         matrix_rule rule[RULES];
