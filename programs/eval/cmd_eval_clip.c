@@ -190,7 +190,7 @@ static glofnd_status score_images(gf_error *err, const zeroshot_job *j, zeroshot
         images->label[i] = gf_dataset_label(data, images->label[i]);
     }
     const gf_zeroshot_groups groups = {.group = group, .left_out = s->task ? s->task->left_out : -1};
-    const glofnd_status status = gf_zeroshot_score_groups(err, images, &groups, classes, count, &job, &s->found);
+    const glofnd_status status = gf_zeroshot_score(err, images, &groups, classes, count, &job, &s->found);
     free(group);
     const int by_group = s->scoring == GF_SCORE_WORST_GROUP || s->scoring == GF_SCORE_WORST_GROUP5;
     FAIL_IF(err, status == GLOFND_OK && by_group && s->found.groups == 0, GLOFND_E_ARGUMENT,

@@ -76,7 +76,7 @@ TEST(equals_plain_loops) {
     for (int i = 0; i < CLASSES * DIM; i++) centre[i] = (float)rng_normal(&g);
     assert_int_equal(gf_zeroshot_average(NULL, centre, CLASSES, 1, DIM, centre), GLOFND_OK);
     gf_features f = make(N, DIM, CLASSES, centre, 9);
-    assert_int_equal(gf_zeroshot_score(NULL, &f, centre, CLASSES, &(gf_sweep_job){.threads = 2}, &found), GLOFND_OK);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, NULL, centre, CLASSES, &(gf_sweep_job){.threads = 2}, &found), GLOFND_OK);
     for (int64_t i = 0; i < N; i++) {
         if (f.label[i] < 0) continue;
         const int place = place_of(&f, i, centre, CLASSES);
@@ -106,7 +106,7 @@ TEST(ties_go_to_the_smaller_label) {
     for (int i = 0; i < 14; i++) centre[i] = i % 2 ? 0.6f : 0.8f;
     for (int i = 0; i < 10; i++) label[i] = i % 7;
     const gf_features f = {.n = 10, .dim = 2, .x = x, .label = label};
-    assert_int_equal(gf_zeroshot_score(NULL, &f, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, NULL, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
     assert_float_equal(found.top1, 2.0 / 10, 1e-12);
     assert_float_equal(found.top5, 8.0 / 10, 1e-12);
     assert_float_equal(found.per_class, 1.0 / 7, 1e-12);
@@ -122,12 +122,12 @@ TEST(groups_and_f1_are_those_worked_out_by_hand) {
     for (int i = 0; i < 6; i++) x[i * 7 + chosen[i]] = 1.0f;
     const gf_features f = {.n = 6, .dim = 7, .x = x, .label = label};
     const gf_zeroshot_groups groups = {.group = group, .left_out = 5};
-    assert_int_equal(gf_zeroshot_score_groups(NULL, &f, &groups, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, &groups, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
     assert_float_equal(found.macro_f1, (4.0 / 7.0 + 0.5 + 0.0) / 3.0, 1e-12);
     assert_int_equal(found.groups, 2);
     assert_float_equal(found.worst_group, 1.0 / 3.0, 1e-12);
     assert_float_equal(found.worst_group5, 1.0, 1e-12);
-    assert_int_equal(gf_zeroshot_score(NULL, &f, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, NULL, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
     assert_true(found.groups == 0 && found.worst_group != found.worst_group);
 }
 
@@ -137,13 +137,13 @@ TEST(one_image_one_class) {
     gf_error err = {{0}};
     gf_zeroshot found;
     const gf_features f = {.n = 1, .dim = 2, .x = x, .label = label};
-    assert_int_equal(gf_zeroshot_score(NULL, &f, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, NULL, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_OK);
     assert_true(found.top1 == 1.0 && found.top5 == 1.0 && found.per_class == 1.0);
     label[0] = 1;
-    assert_int_equal(gf_zeroshot_score(&err, &f, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_zeroshot_score(&err, &f, NULL, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "label 1"));
     label[0] = -1;
-    assert_int_equal(gf_zeroshot_score(&err, &f, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_zeroshot_score(&err, &f, NULL, centre, 1, &(gf_sweep_job){0}, &found), GLOFND_E_ARGUMENT);
 }
 
 /* ----- names and templates ----- */

@@ -146,32 +146,6 @@ TEST(leftmost_of_equal_pairs_is_joined) {
     gf_bpe_free(b);
 }
 
-/* The words of decoded tokens are the cleaned words of the caption. */
-TEST(decoding_gives_the_words_back) {
-    gf_bpe *b = load_shapes();
-    static const char *const cases[][2] = {
-        {"a large  Striped red triangle", "<start_of_text>a large striped red triangle <end_of_text>"},
-        {"it's 42 \xc3\x89t\xc3\xa9!", "<start_of_text>it 's 4 2 \xc3\xa9t\xc3\xa9 ! <end_of_text>"},
-        {"\xff", "<start_of_text>\xef\xbf\xbd <end_of_text>"},
-    };
-    int32_t ids[GF_BPE_CONTEXT];
-    int count;
-    char *text;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        encode(b, cases[k][0], strlen(cases[k][0]), GF_BPE_CONTEXT, ids, &count);
-        assert_int_equal(gf_bpe_decode(NULL, b, ids, count, &text), GLOFND_OK);
-        assert_string_equal(text, cases[k][1]);
-        free(text);
-    }
-    ids[0] = gf_bpe_vocab(b);
-    assert_int_equal(gf_bpe_decode(NULL, b, ids, 1, &text), GLOFND_E_INDEX);
-    ids[0] = 222; /* half a character */
-    assert_int_equal(gf_bpe_decode(NULL, b, ids, 1, &text), GLOFND_OK);
-    assert_string_equal(text, "\xef\xbf\xbd");
-    free(text);
-    gf_bpe_free(b);
-}
-
 /* ----- learning ----- */
 
 static char *learn(const char *const *captions, int n, int merges, int backwards) {

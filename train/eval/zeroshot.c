@@ -312,8 +312,8 @@ static glofnd_status score_by_groups(gf_error *err, const gf_features *images, c
     return GLOFND_OK;
 }
 
-glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
-                                       const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out) {
+glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
+                                const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out) {
     enum { K = 5 };
     const gf_vectors rows = {.x = images->x, .n = images->n, .dim = images->dim, .name = "embedding of image"},
                      cols = {.x = classifier, .n = classes, .dim = images->dim, .name = "embedding of class"};
@@ -334,11 +334,6 @@ glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images,
     free(best);
     free(counts);
     return status;
-}
-
-glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
-                                const gf_sweep_job *job, gf_zeroshot *out) {
-    return gf_zeroshot_score_groups(err, images, NULL, classifier, classes, job, out);
 }
 
 /* ----- retrieval ----- */

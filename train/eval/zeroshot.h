@@ -2,7 +2,7 @@
  *
  *     gf_prompts p;  TRY(gf_prompts_templates(err, NULL, &p.templates));  ... names, in the order of the labels, to p.classes
  *     float *c;      TRY(gf_zeroshot_classifier(err, text_encoder, &p, &c));
- *     TRY(gf_zeroshot_score(err, &images, c, p.classes.n, &job, &result));
+ *     TRY(gf_zeroshot_score(err, &images, NULL, c, p.classes.n, &job, &result));
  */
 #pragma once
 
@@ -48,12 +48,9 @@ typedef struct gf_zeroshot_groups {
 } gf_zeroshot_groups;
 
 /* Among equally similar classes, the smaller label comes first. Images without label are not counted. E_ARGUMENT: no image has a
- * label, or a label is not below `classes`. */
-glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
-                                const gf_sweep_job *job, gf_zeroshot *out);
-/* The same, and scores of groups of images, as regions. */
-glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
-                                       const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out);
+ * label, or a label is not below `classes`. groups: of images, as regions, to be scored, too; NULL: none. */
+glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
+                                const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out);
 
 /* ----- retrieval ----- */
 

@@ -1,7 +1,6 @@
 /* forecast.c - see forecast.h. */
 #include "run/forecast.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "util/array.h"
@@ -39,29 +38,13 @@ gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
     return x;
 }
 
-static const char *of_one(const gf_config *c) {
-    if (c->method.detector == GLOFND_DETECT_COMPONENTS) return "component of the batch's graph of nearest neighbours";
-    if (c->method.detector == GLOFND_DETECT_ORACLE) return "label";
-    return gf_config_clusters(c) ? "group of k-means" : *c->groups ? "group of the file" : "group of equal contents";
-}
-
-/* Negatives of a row that differ: both views of a sample have one average. */
-static double negatives_of(const gf_config *c) {
-    const int one_per_sample = c->task == GF_TASK_CLIP || c->method.similarity == GLOFND_SIMILARITY_BANK;
-    return (one_per_sample ? 1.0 : 2.0) * (double)(c->batch - 1);
-}
-
-/* FNC flags so many of them in every row, GloFND in the first batch of an anchor. */
-static double flagged_of(const glofnd_options *o, double negatives) {
-    const int topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
-    return GF_MAX(1.0, ceil(o->alpha * (negatives - !topk) - 1e-9));
-}
-
 void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t bytes, char *warning, size_t warning_bytes) {
     const glofnd_options *o = &c->method;
     const gf_flag_forecast x = gf_flag_forecast_of(c, steps);
-    const double rows = (c->task == GF_TASK_CLIP ? 1.0 : 2.0) * (double)c->batch;
-    const double pairs = rows * negatives_of(c) * (double)steps * (double)(c->epochs - GF_MIN(o->update_epoch, c->epochs));
+    /* Negatives of a row that differ: both views of a sample have one average. */
+    const double views = c->task == GF_TASK_CLIP ? 1.0 : 2.0, of_one = o->similarity == GLOFND_SIMILARITY_BANK ? 1.0 : views;
+    const double rows = views * (double)c->batch, negatives = of_one * (double)(c->batch - 1);
+    const double pairs = rows * negatives * (double)steps * (double)(c->epochs - GF_MIN(o->update_epoch, c->epochs));
     *line = *warning = 0;
     if (o->detector == GLOFND_DETECT_NONE || (o->alpha <= 0.0 && (learns(o) || o->detector == GLOFND_DETECT_FNC))) return;
     if (o->mask_epoch >= c->epochs)
@@ -82,30 +65,7 @@ void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t
             "after the %d epoch%s it has it is %.2f at best, where about %.1f is expected; use lambda_init = quantile, an "
             "earlier start_epoch, or a larger lambda_lr",
             (int)start + 1, x.fall, (int)has, has == 1 ? "" : "s", x.reached, expected_lambda(c));
-    } else {
-        const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
-        const double negatives = negatives_of(c), first = flagged_of(o, negatives);
-        const char *what = bank && c->task != GF_TASK_CLIP ? "other samples of the batch" : "negatives of a row";
-        char lambda[100] = "";
-        if (x.fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x.fall);
-        else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
-        else if (o->alpha * negatives < 1.0 && gf_learner_rule(o) != GLOFND_LEARN_SHRINKAGE)
-            snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
-        if (gf_flags_by_group(o))
-            snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x.from + 1,
-                     (int)c->epochs);
-        else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
-            snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
-                     (int)x.from + 1, (int)c->epochs);
-        else if (gf_flags_by_positive(o))
-            snprintf(line, bytes, "flags: all negatives more similar than the own positive %s %g%s, from epoch %d of %d on",
-                     o->margin < 0.0 ? "minus" : "plus", fabs(o->margin),
-                     o->detector == GLOFND_DETECT_POSITIVE_RELATIVE ? " times it" : "", (int)x.from + 1, (int)c->epochs);
-        else
-            snprintf(line, bytes, "flags: %s %.3g%% of the negatives are expected from epoch %d of %d on%s",
-                     o->detector == GLOFND_DETECT_MUTUAL ? "at most" : "about", 100.0 * (fnc ? first / negatives : o->alpha),
-                     (int)x.from + 1, (int)c->epochs, lambda);
-    }
+    } else snprintf(line, bytes, "flags: expected from epoch %d of %d on", (int)x.from + 1, (int)c->epochs);
 }
 
 /* ----- options without effect -----

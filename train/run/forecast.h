@@ -1,5 +1,5 @@
-/* forecast.h - what a configuration will do, said when the run begins: which share of the negatives it is expected to flag, and
- * from which epoch on; which options have no effect. A run whose thresholds cannot arrive is seen before it is paid for. */
+/* forecast.h - what a configuration will do, said when the run begins: from which epoch on it is expected to flag pairs, and
+ * which options have no effect. A run whose thresholds cannot arrive is seen before it is paid for. */
 #pragma once
 
 #include "run/config.h"

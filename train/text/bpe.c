@@ -477,35 +477,3 @@ void gf_bpe_scratch_free(gf_bpe_scratch *s) {
     free(s->block);
     *s = (gf_bpe_scratch){0};
 }
-
-/* ----- back to text ----- */
-
-glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, int64_t count, char **out) {
-    const gf_symbols *s = &b->symbols;
-    size_t size = 0, used = 0;
-    *out = NULL;
-    for (int64_t i = 0; i < count; i++) {
-        FAIL_IF(err, ids[i] < 0 || ids[i] >= s->n, GLOFND_E_INDEX, "token %d; the vocabulary has %d", (int)ids[i], (int)s->n);
-        size += s->at[ids[i] + 1] - s->at[ids[i]];
-    }
-    uint8_t *text = malloc(size * 4 + 2); /* repaired text, at most three bytes for one; then the original bytes */
-    FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for %lld tokens", (long long)count);
-    uint8_t *raw = text + size * 3 + 1;
-    for (int64_t i = 0; i < count; i++) {
-        const size_t n = s->at[ids[i] + 1] - s->at[ids[i]];
-        memcpy(raw + used, s->bytes + s->at[ids[i]], n);
-        used += n;
-    }
-    const uint8_t *at = raw, *const end = raw + used;
-    const size_t mark = strlen(GF_BPE_WORD_END);
-    size_t repaired = 0, n = 0;
-    while (at < end) repaired += (size_t)gf_utf8_put(gf_utf8_next(&at, end), text + repaired);
-    for (size_t i = 0; i < repaired;) { /* each end of a word becomes a space */
-        const int here = repaired - i >= mark && memcmp(text + i, GF_BPE_WORD_END, mark) == 0;
-        text[n++] = here ? ' ' : text[i];
-        i += here ? mark : 1;
-    }
-    text[n] = 0;
-    *out = (char *)text;
-    return GLOFND_OK;
-}

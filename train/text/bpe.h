@@ -45,10 +45,6 @@ glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, c
                             int32_t *ids, int *count);
 void gf_bpe_scratch_free(gf_bpe_scratch *s);
 
-/* The text of `count` numbers, closed by 0, to be freed: words are followed by a space each, start and end are written as they
- * are named; U+FFFD where the bytes are no UTF-8. E_INDEX: a number outside the vocabulary. */
-glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, int64_t count, char **out);
-
 /* ----- the symbols of a vocabulary, for bpe_learn.c too -----
  *
  * Symbols 0..255 are the bytes in the order of CLIP, 256..511 the same at the end of a word, then one per merge. A symbol is
