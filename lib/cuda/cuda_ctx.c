@@ -150,7 +150,7 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
         TAKE(&at, own->kept, s->own), TAKE(&at, own->tie, s->own), TAKE(&at, own->above, s->own);
         TAKE(&at, own->same, s->own), TAKE(&at, own->hits, s->own);
         own->col_sum = own->sum, own->col_moment = own->moment; /* of pass C, when those of pass B have been used */
-        own->marks_ld = gf_pad(s->all) / 32;
+        own->marks_ld = gf_pad(columns(s)) / 32;
         TAKE(&at, own->marks, s->marks ? s->own * own->marks_ld : 0);
         TAKE(&at, own->marks_col, s->marks ? s->own * own->marks_ld : 0);
         TAKE(&at, every->inv_tau, every_row), TAKE(&at, every->theta, every_row), TAKE(&at, every->floor, every_row);
@@ -163,6 +163,9 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
         TAKE(&at, side->copy_log_u, s->keyed ? s->own : 0), TAKE(&at, side->copy_grad_tau, s->keyed ? s->own : 0);
         TAKE(&at, side->fresh, s->rows), TAKE(&at, side->starts, s->rows), TAKE(&at, side->open, s->rows);
     }
+    const int64_t guided = s->guide_dim > 0 ? s->all : 0;
+    lay_embed(&at, &d->guide, guided, s->guide_dim, gf_cuda_embed_ld(s->guide_dim), gf_cuda_guide_math(math));
+    TAKE(&at, d->guide_theta, guided);
     /* A few anchors are searched for in more parts, and may need more memory than all. */
     const int64_t cols = s->neighbours > 0 ? s->cols : 0, rows = s->neighbours > 0 ? s->rows : 0;
     const int64_t lists = GF_MAX(cols * gf_cuda_neighbour_parts(s->cols), rows * gf_cuda_neighbour_parts(s->rows));
@@ -291,7 +294,8 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
 
 /* ----- failures that only the device sees, and totals ----- */
 
-static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
+/* guided: a step of detector FIXED, whose guide is noted as support. */
+static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c, int guided) {
     const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id, r = c->bad_row;
     FAIL_IF(err, c->bad_tau != GF_CUDA_FINE, GLOFND_E_OPTION,
             "the temperature in device memory (glofnd_ctx_tau) is not in [0.001, 100]");
@@ -305,6 +309,8 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
         FAIL_IF(err, c->bad_candidate[side] != GF_CUDA_FINE, GLOFND_E_NUMERIC,
                 "batch.negatives_%c: row %lld holds numbers that are not finite, or is not a unit row without normalize",
                 "ab"[side], (long long)(c->bad_candidate[side] >> 1));
+    FAIL_IF(err, s != GF_CUDA_FINE && guided, GLOFND_E_NUMERIC, "batch.guide: row %lld holds numbers that are not finite",
+            (long long)(s >> 1));
     FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
             s & 1 ? "b" : "a", (long long)(s >> 1));
     FAIL_IF(err, i == GF_CUDA_NO_ROOM, GLOFND_E_MEMORY,
@@ -330,7 +336,7 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     *sum = d->host->sum;
     *d->noticed = 0;
-    const glofnd_status status = report_failure(err, d->host);
+    const glofnd_status status = report_failure(err, d->host, d->shape.guide_dim > 0);
     if (status == GLOFND_OK) return GLOFND_OK;
     reset_failure(d->host);
     CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, starts), cudaMemcpyHostToDevice, d->stream));

@@ -24,9 +24,12 @@ extern "C" {
 #define GF_CUDA_APART (INT64_C(2) << 40)  /* its copies are on several ranks */
 #define GF_POOL_FIELDS 4                  /* SHRINKAGE: sums per side over these rows */
 
+/* Thresholds of a guide are as exact as float32, whatever the math of the step. */
+GF_HD gf_cuda_math gf_cuda_guide_math(gf_cuda_math math) { return math == GF_CUDA_EXACT ? GF_CUDA_EXACT : GF_CUDA_SPLIT; }
+
 /* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
 typedef struct gf_cuda_control {
-    int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
+    int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row; FIXED has a guide in place of support */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int64_t bad_tau, bad_bias;      /* 0: the temperature, the bias in device memory is out of range */
     int64_t bad_row; /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
@@ -94,6 +97,8 @@ struct gf_device_ctx {
     gf_cuda_side side[2];
     gf_cuda_near near;
     uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
+    gf_cuda_embed guide; /* FIXED: for every row that of its sample */
+    float *guide_theta;  /* [all] */
     gf_link *links;    /* [cols][2] for a step of one rank */
     int64_t *places;   /* [rows] of a store of keys: where the own samples are; -1: nowhere */
     /* Samples of one anchor; NULL unless some may be. */

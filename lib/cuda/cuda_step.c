@@ -92,6 +92,27 @@ static glofnd_status embed_support(cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* FIXED: unit rows of the guide, for both views of a sample. */
+static glofnd_status embed_guide(cuda_step *step) {
+    const gf_step_batch *q = step->call->q;
+    gf_device_ctx *device = step->device;
+    const int views = step->call->plan->per_sample == 2;
+    const gf_source h = {q->guide, q->guide_dim, GLOFND_F32};
+    const gf_cuda_embed_job job = {.a = h,
+                                   .b = views ? h : (gf_source){0},
+                                   .za = &device->guide,
+                                   .zb = &device->guide,
+                                   .rows = q->cols,
+                                   .first_b = 1,
+                                   .step = step->call->plan->per_sample,
+                                   .normalize = 1,
+                                   .bad = &device->control->bad_support};
+    if (!step->call->plan->fixed) return GLOFND_OK;
+    QUEUE(step, gf_cuda_embed_rows(&job, stream_of(step)));
+    QUEUE(step, gf_cuda_spread_guide(&step->args, q->guide_threshold, device->guide_theta, stream_of(step)));
+    return GLOFND_OK;
+}
+
 /* Candidates become unit rows behind those of the batch, of the same side. */
 static glofnd_status embed_candidates(const cuda_step *step) {
     const gf_device_step *call = step->call;
@@ -159,6 +180,7 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
     }
     const gf_cuda_embed_job job = embed_job(device, call);
     TRY(embed_support(step));
+    TRY(embed_guide(step));
     TRY(embed_candidates(step));
     QUEUE(step, gf_cuda_begin(&step->args, &job, tasks, device->stream));
     return GLOFND_OK;
@@ -487,10 +509,39 @@ static glofnd_status gather_thresholds(const cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* FIXED: the guide's similarities decide. It has no candidates: their marks stay 0. */
+static glofnd_status mark_by_guide(const cuda_step *step, int both_ends) {
+    const gf_plan *plan = &step->args.plan;
+    const int64_t first = first_own_row(step);
+    const float *theta = step->device->guide_theta;
+    const gf_cuda_embed *guide = &step->device->guide, own = own_rows(step, guide);
+    own_passes y;
+    make_passes(step, rows_for_stats, &y);
+    for (int i = 0; i < plan->sides; i++) {
+        const gf_cuda_rows *row = &step->args.side[i].own;
+        const size_t bytes = sizeof *row->marks * (size_t)(plan->own * row->marks_ld);
+        const gf_cuda_marking m = {.row_theta = theta + first,
+                                   .col_theta = both_ends || plan->mutual ? theta : NULL,
+                                   .row_group = step->args.side[i].every.group + first,
+                                   .col_group = step->args.side[other_side(step, i)].every.group,
+                                   .mutual = plan->mutual,
+                                   .cols = plan->all};
+        if (plan->candidates[other_side(step, i)] > 0) {
+            QUEUE(step, cudaMemsetAsync(row->marks, 0, bytes, stream_of(step)));
+            QUEUE(step, cudaMemsetAsync(row->marks_col, 0, bytes, stream_of(step)));
+        }
+        y.pass[i].q = &own, y.pass[i].k = guide;
+        y.pass[i].math = gf_cuda_guide_math(y.pass[i].math);
+        QUEUE(step, gf_cuda_mark(&y.pass[i], &m, stream_of(step)));
+    }
+    return GLOFND_OK;
+}
+
 /* Bits of the flagged pairs: by the own rows' anchors, as pass B needs them; or by both ends of a pair, for pass C. */
 static glofnd_status mark_pairs(const cuda_step *step, int both_ends) {
     const int64_t first = first_own_row(step);
     own_passes y;
+    if (step->args.plan.fixed) return mark_by_guide(step, both_ends);
     make_judged_passes(step, &y);
     for (int i = 0; i < step->args.plan.sides; i++) {
         const gf_cuda_rows *own = &step->args.side[i].every, *col = &step->args.side[other_side(step, i)].every;
@@ -501,7 +552,8 @@ static glofnd_status mark_pairs(const cuda_step *step, int both_ends) {
                                                                          : NULL,
                                    .mutual = step->args.plan.mutual,
                                    .row_group = own->group + first,
-                                   .col_group = col->group};
+                                   .col_group = col->group,
+                                   .cols = step->args.plan.all};
         QUEUE(step, gf_cuda_mark(&y.pass[i], &m, stream_of(step)));
     }
     return GLOFND_OK;
@@ -532,7 +584,7 @@ static glofnd_status row_losses(const cuda_step *step) {
         QUEUE(step, gf_cuda_move(sum.pass, plan->sides, &moving, stream_of(step)));
     } else {
         if (moves_lambda(plan)) TRY(update_lambda(step));
-        if (plan->mutual && !plan->one_rank) TRY(gather_thresholds(step));
+        if (plan->mutual && !plan->fixed && !plan->one_rank) TRY(gather_thresholds(step));
         if (plan->marked) TRY(mark_pairs(step, 0));
         QUEUE(step, gf_cuda_stats(sum.pass, plan->sides, stream_of(step)));
     }
@@ -562,6 +614,12 @@ static glofnd_status pair_gradients(const cuda_step *step) {
     return GLOFND_OK;
 }
 
+/* Candidates have no marks: thresholds decide, and floors, which only kernels that know groups compare apart from them. */
+static unsigned extra_flags(unsigned flags) {
+    if (flags & GF_MARKS) flags = (flags & ~(unsigned)GF_MARKS) | GF_GROUP;
+    return flags & ~(unsigned)(GF_QUALITY | GF_COLSUM);
+}
+
 /* Gradients of the candidates of every side: as rows against the own rows, whose anchors alone weigh them. */
 static glofnd_status candidate_gradients(const cuda_step *step) {
     const gf_cuda_step *args = &step->args;
@@ -589,7 +647,7 @@ static glofnd_status candidate_gradients(const cuda_step *step) {
                                    .row = &row,
                                    .col = &col,
                                    .col_role = 1,
-                                   .flags = args->plan.flags & ~(unsigned)(GF_QUALITY | GF_COLSUM),
+                                   .flags = extra_flags(args->plan.flags),
                                    .omega = (float)args->plan.o.omega,
                                    .math = (gf_cuda_math)step->device->math,
                                    .tau = known_tau(args),

@@ -99,6 +99,8 @@ cudaError_t gf_cuda_components(const gf_cuda_embed *z, int sides, float *const *
                                int64_t scratch_rows, int32_t *group, cudaStream_t stream);
 /* FNC THRESHOLD, as a top k: quantile and tie of the own rows of a side. */
 cudaError_t gf_cuda_fix_thresholds(const gf_cuda_step *x, int side, cudaStream_t stream);
+/* FIXED: theta [all] = the guide's thresholds [cols] by row; NaN becomes infinite. */
+cudaError_t gf_cuda_spread_guide(const gf_cuda_step *x, const float *threshold, float *theta, cudaStream_t stream);
 /* FNC: the first of `copies` support vectors of every row of a side becomes their mean. */
 cudaError_t gf_cuda_average_support(const gf_cuda_step *x, int side, int64_t copies, cudaStream_t stream);
 /* Appends the embeddings of the batch to the ring. */

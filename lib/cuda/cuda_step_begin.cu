@@ -428,6 +428,20 @@ cudaError_t gf_cuda_fix_thresholds(const gf_cuda_step *x, int side, cudaStream_t
     return cudaGetLastError();
 }
 
+/* FIXED: of every row the threshold of its sample. */
+static __global__ void __launch_bounds__(SCORE_THREADS)
+    spread_guide(const float *threshold, float *theta, const int64_t rows, const int per_sample) {
+    const int64_t r = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;
+    if (r < rows) theta[r] = gf_guide_threshold(threshold[r / per_sample]);
+}
+
+cudaError_t gf_cuda_spread_guide(const gf_cuda_step *x, const float *threshold, float *theta, cudaStream_t stream) {
+    const int64_t rows = x->plan.all;
+    spread_guide<<<static_cast<unsigned>((rows + SCORE_THREADS - 1) / SCORE_THREADS), SCORE_THREADS, 0, stream>>>(
+        threshold, theta, rows, x->plan.per_sample);
+    return cudaGetLastError();
+}
+
 /* The mean of unit vectors gives the mean of their similarities. */
 static __global__ void __launch_bounds__(SCORE_THREADS) average(float *rows, const int64_t numbers, const int64_t copies) {
     const int64_t at = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;

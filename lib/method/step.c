@@ -296,9 +296,6 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
         const gf_candidates *x = &q->candidates[i];
         if (x->n != 0 || x->rows || x->id || x->grad) TRY(check_candidates(err, o, q, i));
     }
-    FAIL_IF(err, ctx->device && gf_flags_by_guide(o), GLOFND_E_UNSUPPORTED, "detector fixed does not go with device cuda yet");
-    FAIL_IF(err, ctx->device && o->detector == GLOFND_DETECT_MUTUAL && q->candidates[0].n + q->candidates[1].n > 0,
-            GLOFND_E_UNSUPPORTED, "candidates with detector mutual do not go with device cuda yet");
     if (q->positives) TRY(check_positives(err, o));
     FAIL_IF(err, ctx->device && q->positives, GLOFND_E_UNSUPPORTED,
             "several positives (batch.positives) do not go with device cuda yet");

@@ -30,6 +30,8 @@ static const struct {
     {"groups", GLOFND_DETECT_GROUPS, 0, 0, 1, 0},
     {"components", GLOFND_DETECT_COMPONENTS, 0, 0, 0, 0},
     {"glofnd, quantile start", GLOFND_DETECT_GLOFND, 0, 1, 0, 0},
+    {"fixed", GLOFND_DETECT_FIXED, 0, 0, 0, 0},
+    {"fixed-mutual", GLOFND_DETECT_FIXED_MUTUAL, 0, 0, 0, 0},
 };
 
 int matrix_scene(int cell, scene *out) {
@@ -57,6 +59,7 @@ int matrix_scene(int cell, scene *out) {
     s.o.directions = extras & FORWARD ? GLOFND_DIRECTIONS_FORWARD : GLOFND_DIRECTIONS_BOTH;
     s.o.similarity = extras & BANK ? GLOFND_SIMILARITY_BANK : GLOFND_SIMILARITY_EMBEDDING;
     s.o.repeats = (extras & REPEATS) != 0, s.repeats = extras & REPEATS ? 1 + cell % 2 : 0;
+    s.guide_dim = gf_flags_by_guide(&s.o) ? 8 : 0;
     s.keyed = (extras & KEYS) != 0;
     s.with_positives = (extras & POSITIVES) != 0;
     s.with_groups = extras & GROUPS || DETECTOR[d].groups;
@@ -89,7 +92,6 @@ int matrix_refusals(const scene *s, matrix_rule *rule, int most) {
         {o->repeats && scored, {"repeats", "fnc_rule"}},
         {candidates && bank, {"candidates", "similarity bank"}},
         {candidates && scored, {"candidates", "fnc_rule"}},
-        {candidates && mutual && o->device == GLOFND_DEVICE_CUDA, {"candidates", "detector mutual"}},
         {s->with_positives && bank, {"positives", "similarity bank"}},
         {s->with_positives && scored, {"positives", "fnc_rule"}},
         {s->with_positives && o->device == GLOFND_DEVICE_CUDA, {"positives", "device cuda"}},

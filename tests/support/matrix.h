@@ -7,7 +7,7 @@
 
 #include "support/scene.h"
 
-enum { MATRIX_DETECTORS = 14, MATRIX_ACTIONS = 3, MATRIX_LEARNERS = 5, MATRIX_EXTRAS = 128 };
+enum { MATRIX_DETECTORS = 16, MATRIX_ACTIONS = 3, MATRIX_LEARNERS = 5, MATRIX_EXTRAS = 128 };
 enum { MATRIX_CELLS = LOSSES * MATRIX_DETECTORS * MATRIX_ACTIONS * MATRIX_LEARNERS * MATRIX_EXTRAS };
 
 typedef struct matrix_rule { /* words that a message of the library has for the two that do not go together */

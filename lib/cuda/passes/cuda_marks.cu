@@ -22,8 +22,8 @@ static __global__ void __launch_bounds__(THREADS) mark(const mark_args a) {
     if (v == v) {
         const bool one_group = a.m.row_group[r] >= 0 && a.m.row_group[r] == a.m.col_group[c];
         by_row = v > a.m.row_theta[r];
-        by_col = a.m.col_theta && v > a.m.col_theta[c];
-        if (a.m.mutual) by_row = by_col = by_row && by_col;
+        by_col = a.m.col_theta && c < a.m.cols && v > a.m.col_theta[c];
+        if (a.m.mutual && c < a.m.cols) by_row = by_col = by_row && by_col;
         by_row |= one_group, by_col |= one_group;
     }
     const unsigned row_word = __ballot_sync(0xffffffffu, by_row), col_word = __ballot_sync(0xffffffffu, by_col);

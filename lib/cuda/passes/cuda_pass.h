@@ -136,9 +136,10 @@ typedef struct gf_cuda_select { /* order statistics of row r of q among its colu
 /* A pair is marked, from either end, if it lies above that end's threshold (mutual: above both), or both ends are of one group. */
 typedef struct gf_cuda_marking {
     const float *row_theta;               /* [rows] */
-    const float *col_theta;               /* [columns]; NULL: marks_col of the rows are not wanted */
+    const float *col_theta;               /* [cols]; NULL: marks_col of the rows are not wanted */
     const int32_t *row_group, *col_group; /* negative: none */
     int mutual;
+    int64_t cols; /* columns from here on are candidates: nobody's end, only the row's threshold counts */
 } gf_cuda_marking;
 
 /* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`
