@@ -160,6 +160,7 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
         TAKE(&at, side->norm, every_row), TAKE(&at, side->positive, s->all), TAKE(&at, side->pos, s->all);
         TAKE(&at, side->quantile, s->own), TAKE(&at, side->row_id, s->own);
         TAKE(&at, side->unpaired, s->keyed ? s->own : 0), TAKE(&at, side->key, s->keyed ? every_row : 0);
+        TAKE(&at, side->others, s->several ? s->own : 0);
         TAKE(&at, side->copy_log_u, s->keyed ? s->own : 0), TAKE(&at, side->copy_grad_tau, s->keyed ? s->own : 0);
         TAKE(&at, side->fresh, s->rows), TAKE(&at, side->starts, s->rows), TAKE(&at, side->open, s->rows);
     }
@@ -174,6 +175,7 @@ static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math ma
     TAKE(&at, d->links, 2 * s->cols);
     TAKE(&at, d->places, s->rows);
     TAKE(&at, d->key_table, s->keyed ? 2 * s->cols : 0), TAKE(&at, d->key_count, s->keyed ? 3 * s->cols : 0);
+    TAKE(&at, d->groups, s->several ? 2 * s->cols : 0), TAKE(&at, d->next_positive, s->several ? s->cols : 0);
     TAKE(&at, d->copy, s->keyed ? s->rows : 0), TAKE(&at, d->next_copy, s->keyed ? s->rows : 0);
     for (int i = 0; i < s->sides; i++) {
         TAKE(&at, d->nearest.value[i], s->components ? s->all : 0);
@@ -315,11 +317,14 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c, int
             s & 1 ? "b" : "a", (long long)(s >> 1));
     FAIL_IF(err, i == GF_CUDA_NO_ROOM, GLOFND_E_MEMORY,
             "the store has no room for the keys of the batch, and a graph holds it: glofnd_store_reserve() before the capture");
+    FAIL_IF(err, i != GF_CUDA_FINE && i >= GF_CUDA_MISFIT, GLOFND_E_ARGUMENT,
+            "batch.positives[%lld] differs from that of a sample before it, but both samples have the id of batch.id[%lld]",
+            (long long)(i - GF_CUDA_MISFIT), (long long)(i - GF_CUDA_MISFIT));
     FAIL_IF(err, i != GF_CUDA_FINE && i >= GF_CUDA_APART, GLOFND_E_INDEX,
             "the samples with the id of batch.id[%lld] are on different ranks; copies of a sample must lie on one rank",
             (long long)(i - GF_CUDA_APART));
     FAIL_IF(err, i != GF_CUDA_FINE && i >= GF_CUDA_LONELY, GLOFND_E_INDEX,
-            "batch.id[%lld] is also the id of all other samples and candidates: it has no negative",
+            "all other samples and candidates have the id of batch.id[%lld] or are its positives: it has no negative",
             (long long)(i - GF_CUDA_LONELY));
     FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "batch.id[%lld], or the slot given for it, %s", (long long)(i >> 1),
             i & 1 ? "occurs twice; all must differ" : "is outside the store");

@@ -22,6 +22,7 @@ extern "C" {
 /* The same for samples that are there several times; plus the position of one. */
 #define GF_CUDA_LONELY (INT64_C(1) << 40) /* it has no negative */
 #define GF_CUDA_APART (INT64_C(2) << 40)  /* its copies are on several ranks */
+#define GF_CUDA_MISFIT (INT64_C(3) << 40) /* its copies have different positives */
 #define GF_POOL_FIELDS 4                  /* SHRINKAGE: sums per side over these rows */
 
 /* Thresholds of a guide are as exact as float32, whatever the math of the step. */
@@ -60,6 +61,7 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *quantile;   /* [own] */
     int32_t *unpaired; /* [own] or NULL, as is: */
     int32_t *key;      /* [all and candidates] rows of one key >= 0 are of one anchor: the position of its first sample */
+    gf_others *others; /* [own] several positives */
     double *copy_log_u, *copy_grad_tau; /* [own] of the rows, for the anchors of several samples */
     int64_t *row_id;                    /* [own] */
     glofnd_anchor *fresh;               /* [rows] state of the anchors, with the new lambda */
@@ -96,14 +98,16 @@ struct gf_device_ctx {
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_cuda_near near;
-    uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
+    uint64_t near_key;   /* of the batch whose neighbours are in `near`; 0: there are none */
     gf_cuda_embed guide; /* FIXED: for every row that of its sample */
     float *guide_theta;  /* [all] */
-    gf_link *links;    /* [cols][2] for a step of one rank */
-    int64_t *places;   /* [rows] of a store of keys: where the own samples are; -1: nowhere */
+    gf_link *links;      /* [cols][2] for a step of one rank */
+    int64_t *places;     /* [rows] of a store of keys: where the own samples are; -1: nowhere */
     /* Samples of one anchor; NULL unless some may be. */
     int32_t *key_table;        /* [2 cols] position + 1 of an anchor's first sample, at a place that its id gives; 0: free */
     int32_t *key_count;        /* [cols][3] by that position: samples of the batch, candidates of each side */
+    int32_t *groups;           /* [2 cols] key_table of the groups of positives ... */
+    int32_t *next_positive;    /* [cols] ... and the next sample of the same group; -1: none */
     int32_t *copy, *next_copy; /* [rows] repeats: the first and the next own sample of the same anchor; -1: none */
     struct {                   /* components of a batch */
         float *value[2];       /* [all] per side: the largest similarity of a row to one of another sample ... */

@@ -12,6 +12,7 @@ struct key_args {
     int32_t *table; /* [2 cols] */
     int32_t *count; /* [cols][3] */
     int32_t *copy, *next_copy;
+    int32_t *groups; /* [2 cols] the same table, of groups of positives; NULL: there are none */
 };
 
 /* ----- keys ----- */
@@ -40,12 +41,37 @@ static __device__ int find_id(const key_args &x, int64_t id) {
     }
 }
 
+/* The same for groups of positives. */
+static __global__ void __launch_bounds__(THREADS) insert_groups(const key_args x) {
+    const int64_t j = int64_t(blockIdx.x) * THREADS + threadIdx.x;
+    const uint64_t places = 2 * static_cast<uint64_t>(x.step.plan.cols);
+    if (j >= x.step.plan.cols || x.step.positives[j] < 0) return;
+    const int mine = int(j) + 1;
+    for (uint64_t at = gf_first_place(x.step.positives[j], places);; at = at + 1 == places ? 0 : at + 1) {
+        const int old = atomicCAS(&x.groups[at], 0, mine);
+        if (old == 0) return;
+        if (x.step.positives[old - 1] != x.step.positives[j]) continue;
+        atomicMin(&x.groups[at], mine);
+        return;
+    }
+}
+
+/* The key of sample j: its first positive, or the first sample of its anchor. */
+static __device__ int key_of_sample(const key_args &x, int64_t j) {
+    const uint64_t places = 2 * static_cast<uint64_t>(x.step.plan.cols);
+    if (!x.groups || x.step.positives[j] < 0) return find_id(x, x.step.id[j]);
+    for (uint64_t at = gf_first_place(x.step.positives[j], places);; at = at + 1 == places ? 0 : at + 1) {
+        const int first = x.groups[at] - 1;
+        if (first < 0 || x.step.positives[first] == x.step.positives[j]) return first;
+    }
+}
+
 /* Samples, then the candidates of each side: keys, and how many have each. */
 static __global__ void __launch_bounds__(THREADS) count_keys(const key_args x) {
     const gf_plan &p = x.step.plan;
     int64_t at = int64_t(blockIdx.x) * THREADS + threadIdx.x;
     if (at < p.cols) {
-        const int first = find_id(x, x.step.id[at]);
+        const int first = key_of_sample(x, at);
         for (int i = 0; i < p.sides; i++)
             for (int v = 0; v < p.per_sample; v++) x.step.side[i].key[at * p.per_sample + v] = first;
         atomicAdd(&x.count[3 * int64_t(first)], 1);
@@ -54,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS) count_keys(const key_args x) {
     at -= p.cols;
     for (int i = 0; i < p.sides; at -= p.candidates[i++]) {
         if (at < 0 || at >= p.candidates[i]) continue;
-        const int first = x.extra_id[i] ? find_id(x, x.extra_id[i][at]) : -1;
+        const int sample = x.extra_id[i] ? find_id(x, x.extra_id[i][at]) : -1, first = sample < 0 ? -1 : key_of_sample(x, sample);
         x.step.side[i].key[p.cols * p.per_sample + at] = first;
         if (first >= 0) atomicAdd(&x.count[3 * int64_t(first) + 1 + i], 1);
         return;
@@ -83,10 +109,12 @@ static __global__ void __launch_bounds__(THREADS) settle_keys(const key_args x) 
         if (own && unpaired >= p.negatives[i]) fail(x, GF_CUDA_LONELY + j);
     }
     if (!x.copy) return;
+    const int64_t same = find_id(x, x.step.id[j]);
+    if (x.groups && max(x.step.positives[j], -1) != max(x.step.positives[same], -1)) fail(x, GF_CUDA_MISFIT + j);
     const bool parts = p.cols % p.rows == 0 && x.step.row0 % p.rows == 0;
-    const bool here = first >= x.step.row0 && first < x.step.row0 + p.rows;
-    if (own != here || (parts && j / p.rows != first / p.rows)) fail(x, GF_CUDA_APART + j);
-    if (own) x.copy[a] = here ? int(first - x.step.row0) : int(a), x.next_copy[a] = -1;
+    const bool here = same >= x.step.row0 && same < x.step.row0 + p.rows;
+    if (own != here || (parts && j / p.rows != same / p.rows)) fail(x, GF_CUDA_APART + j);
+    if (own) x.copy[a] = here ? int(same - x.step.row0) : int(a), x.next_copy[a] = -1;
 }
 
 /* One warp per own sample: the next one of its anchor. */
@@ -96,9 +124,10 @@ static __global__ void __launch_bounds__(THREADS) link_copies(const key_args x) 
     if (a >= p.rows) return;
     const int32_t *key = x.step.side[0].key + x.step.row0 * p.per_sample;
     const int mine = key[a * p.per_sample];
+    const int64_t *id = x.step.id + x.step.row0;
     for (int64_t c0 = a + 1; mine >= 0 && c0 < p.rows; c0 += 32) {
         const int64_t c = c0 + threadIdx.x % 32;
-        const unsigned same = __ballot_sync(0xffffffffu, c < p.rows && key[c * p.per_sample] == mine);
+        const unsigned same = __ballot_sync(0xffffffffu, c < p.rows && key[c * p.per_sample] == mine && id[c] == id[a]);
         if (!same) continue;
         if (threadIdx.x % 32 == 0) x.next_copy[a] = int(c0) + __ffs(int(same)) - 1;
         return;
@@ -106,14 +135,21 @@ static __global__ void __launch_bounds__(THREADS) link_copies(const key_args x) 
 }
 
 cudaError_t gf_cuda_make_keys(const gf_cuda_step *x, const int64_t *const *extra_id, int32_t *table, int32_t *count,
-                              cudaStream_t stream) {
-    const key_args y = {*x,    {extra_id[0], extra_id[1]},     table,
-                        count, const_cast<int32_t *>(x->copy), const_cast<int32_t *>(x->next_copy)};
+                              int32_t *groups, cudaStream_t stream) {
+    const key_args y = {*x,
+                        {extra_id[0], extra_id[1]},
+                        table,
+                        count,
+                        const_cast<int32_t *>(x->copy),
+                        const_cast<int32_t *>(x->next_copy),
+                        x->positives ? groups : NULL};
     const int64_t cols = x->plan.cols, all = cols + x->plan.candidates[0] + x->plan.candidates[1];
     const unsigned blocks = static_cast<unsigned>((cols + THREADS - 1) / THREADS);
     cudaError_t e = cudaMemsetAsync(table, 0, 2 * sizeof *table * static_cast<size_t>(cols), stream);
     if (e == cudaSuccess) e = cudaMemsetAsync(count, 0, 3 * sizeof *count * static_cast<size_t>(cols), stream);
+    if (e == cudaSuccess && y.groups) e = cudaMemsetAsync(groups, 0, 2 * sizeof *groups * static_cast<size_t>(cols), stream);
     if (e != cudaSuccess) return e;
+    if (y.groups) insert_groups<<<blocks, THREADS, 0, stream>>>(y);
     insert_ids<<<blocks, THREADS, 0, stream>>>(y);
     count_keys<<<static_cast<unsigned>((all + THREADS - 1) / THREADS), THREADS, 0, stream>>>(y);
     settle_keys<<<blocks, THREADS, 0, stream>>>(y);

@@ -149,6 +149,7 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
                                  .slot = batch->slot,
                                  .label = batch->label,
                                  .group = batch->group,
+                                 .positives = batch->positives,
                                  .bank = {batch->bank_a, batch->bank_b},
                                  .control = device->control,
                                  .seen_ids = device->seen_ids,
@@ -176,7 +177,11 @@ static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *d
     if (call->plan->keyed) {
         const int64_t *const extra[2] = {batch->candidates[0].id, batch->candidates[1].id};
         if (call->plan->o.repeats) step->args.copy = device->copy, step->args.next_copy = device->next_copy;
-        QUEUE(step, gf_cuda_make_keys(&step->args, extra, device->key_table, device->key_count, device->stream));
+        QUEUE(step, gf_cuda_make_keys(&step->args, extra, device->key_table, device->key_count, device->groups, device->stream));
+    }
+    if (call->plan->several) {
+        step->args.next_positive = device->next_positive;
+        QUEUE(step, gf_cuda_link_positives(&step->args, device->next_positive, device->stream));
     }
     const gf_cuda_embed_job job = embed_job(device, call);
     TRY(embed_support(step));
@@ -565,6 +570,7 @@ static glofnd_status row_losses(const cuda_step *step) {
     const gf_plan *plan = &args->plan;
     own_passes sum;
     make_passes(step, rows_for_stats, &sum);
+    if (plan->several) QUEUE(step, gf_cuda_sum_positives(args, stream_of(step)));
     if (plan->pooled && plan->updating && (plan->marked || plan->flags & GF_GROUP)) { /* else the sums tell the counts */
         own_passes count;
         make_judged_passes(step, &count);
@@ -709,6 +715,7 @@ static glofnd_status second_half(cuda_step *step, int sums_rows) {
     TRY(pair_gradients(step));
     TRY(candidate_gradients(step));
     if (args->plan.neighbours) QUEUE(step, gf_cuda_neighbours_gradient(args, near, stream_of(step)));
+    if (args->plan.several) QUEUE(step, gf_cuda_positives_gradient(args, stream_of(step)));
     QUEUE(step, gf_cuda_write(args, sums_rows, stream_of(step)));
     if (args->plan.neighbours && sums_rows) QUEUE(step, gf_cuda_neighbours_loss(args, near, stream_of(step)));
     if (args->plan.flags & GF_QUALITY || args->plan.authors_ranks) QUEUE(step, gf_cuda_sum_grad(args, stream_of(step)));

@@ -410,8 +410,11 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     if (x.tau) in.tau = double(*x.tau);
     if (x.bias) in.bias = double(*x.bias);
     gf_assume<PLAIN>(x, i);
+    const bool several = !PLAIN && p.several && i < p.anchored;
+    if (several) gf_others_join(&p, &s, &x.side[i].others[r], &in);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
-    const gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
+    gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
+    if (several) gf_others_link(&p, &s, &x.side[i].others[r], &y, &link);
     x.links[gf_link_place(x, i, r)] = link;
     if (p.one_rank) gf_put_link(x, i, r, link);
     t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;

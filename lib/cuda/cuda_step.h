@@ -28,7 +28,8 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     const int64_t *id;   /* [cols] */
     const int64_t *slot; /* [rows] rows of the store; NULL: those of the ids. Keys: -1 if a key has none */
     const int32_t *label, *group;
-    const void *bank[2]; /* [cols][dim] float16, averages before the step; NULL: those of the store */
+    const int32_t *positives, *next_positive; /* [cols] several positives: groups; the next sample of the same one */
+    const void *bank[2];                      /* [cols][dim] float16, averages before the step; NULL: those of the store */
     gf_cuda_side side[2];
     gf_cuda_control *control;
     int64_t *seen_ids;               /* [2][2 cols] */
@@ -58,7 +59,11 @@ enum {                     /* tasks of `open`: all at once, unless a selection c
 /* Keys of rows and candidates, and what follows from them: side[].unpaired, copy and next_copy. extra_id: of the candidates of each
  * side; NULL: unknown. table, count: gf_device_ctx.key_table, key_count. */
 cudaError_t gf_cuda_make_keys(const gf_cuda_step *x, const int64_t *const *extra_id, int32_t *table, int32_t *count,
-                              cudaStream_t stream);
+                              int32_t *groups, cudaStream_t stream);
+/* Several positives, where the plan has them: after the keys; between temperatures and losses; between pass C and `write`. */
+cudaError_t gf_cuda_link_positives(const gf_cuda_step *x, int32_t *next, cudaStream_t stream);
+cudaError_t gf_cuda_sum_positives(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_positives_gradient(const gf_cuda_step *x, cudaStream_t stream);
 /* repeats, after finish: the state of every anchor, by all rows of its samples. */
 cudaError_t gf_cuda_close_copies(const gf_cuda_step *x, cudaStream_t stream);
 /* Unit rows by `job`, and the tasks of `open`, in one launch. */

@@ -297,8 +297,6 @@ static glofnd_status check(glofnd_ctx *ctx, unsigned needs, const arguments *giv
         if (x->n != 0 || x->rows || x->id || x->grad) TRY(check_candidates(err, o, q, i));
     }
     if (q->positives) TRY(check_positives(err, o));
-    FAIL_IF(err, ctx->device && q->positives, GLOFND_E_UNSUPPORTED,
-            "several positives (batch.positives) do not go with device cuda yet");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");

@@ -94,7 +94,6 @@ int matrix_refusals(const scene *s, matrix_rule *rule, int most) {
         {candidates && scored, {"candidates", "fnc_rule"}},
         {s->with_positives && bank, {"positives", "similarity bank"}},
         {s->with_positives && scored, {"positives", "fnc_rule"}},
-        {s->with_positives && o->device == GLOFND_DEVICE_CUDA, {"positives", "device cuda"}},
         {bank && (scored || positive), {"similarity", "detector"}},
         {ring && one_lambda, {"detector", "ring"}},
     };
