@@ -401,7 +401,8 @@ struct gf_row_end { /* results of a row for its anchor */
     double log_u, tau, grad_tau;
 };
 
-template <bool PLAIN>
+/* SEVERAL: positives, which have a kernel of their own, too. */
+template <bool PLAIN, bool SEVERAL = false>
 __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i, int64_t r, const gf_summed_row &s, float log_u,
                                                     gf_totals &t) {
     const gf_plan &p = x.plan;
@@ -410,7 +411,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     if (x.tau) in.tau = double(*x.tau);
     if (x.bias) in.bias = double(*x.bias);
     gf_assume<PLAIN>(x, i);
-    const bool several = !PLAIN && p.several && i < p.anchored;
+    const bool several = SEVERAL && i < p.anchored;
     if (several) gf_others_join(&p, &s, &x.side[i].others[r], &in);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
     gf_link link = i < p.anchored ? gf_row_link(&p, &s, &y) : gf_no_anchor_link(s.inv_tau);
@@ -475,7 +476,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
 /* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept: pairs that the detector keeps;
  * `state`: of the row's anchor, lambda moved, but by SHRINKAGE, the rest as before. The two rows of an anchor are neighbours in a
  * warp. All threads call this. */
-template <int THREADS, bool PLAIN>
+template <int THREADS, bool PLAIN, bool SEVERAL = false>
 __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
                                                const glofnd_anchor &state) {
     const gf_plan &p = x.plan;
@@ -497,7 +498,7 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
             gf_lambda_shrink(&p.learner, &x.control->shared[i], &fresh, double(above),
                              gf_anchor_negatives(x, i, r / p.per_sample));
     }
-    gf_row_end end = gf_finish_row<PLAIN>(x, i, r, s, fresh.log_u, t);
+    gf_row_end end = gf_finish_row<PLAIN, SEVERAL>(x, i, r, s, fresh.log_u, t);
     const bool copies = !PLAIN && x.copy; /* close_copies of cuda_keys.cu does the rest */
     if (copies) x.side[i].copy_log_u[r] = end.log_u, x.side[i].copy_grad_tau[r] = end.grad_tau;
     double log_u[2] = {end.log_u, 0.0};

@@ -68,7 +68,7 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
     return s;
 }
 
-template <bool PLAIN> static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
+template <bool PLAIN, bool SEVERAL = false> static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
     gf_assume<PLAIN>(x, blockIdx.y);
     const int64_t r0 = int64_t(blockIdx.x) * THREADS, r = r0 + threadIdx.x;
     gf_summed_row s = {};
@@ -77,12 +77,12 @@ template <bool PLAIN> static __global__ void __launch_bounds__(THREADS) finish(c
         fresh = x.side[blockIdx.y].fresh[r / x.plan.per_sample];
         s = summed(x, blockIdx.y, r);
     }
-    gf_finish_rows<THREADS, PLAIN>(x, blockIdx.y, r0, THREADS, s, fresh);
+    gf_finish_rows<THREADS, PLAIN, SEVERAL>(x, blockIdx.y, r0, THREADS, s, fresh);
 }
 
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream) {
     const int64_t own = x->plan.rows * x->plan.per_sample;
-    auto *const made = gf_is_plain(x) ? finish<true> : finish<false>;
+    auto *const made = x->plan.several ? finish<false, true> : gf_is_plain(x) ? finish<true> : finish<false>;
     made<<<dim3(static_cast<unsigned>((own + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
     return cudaGetLastError();
 }
@@ -291,7 +291,7 @@ int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
     const int64_t rows = pass->q->f32.rows, ld = pass->k->f32.ld;
     const int cols = most_columns(pass, x->plan.sides);
     const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    if (x->plan.shared || x->plan.topk || x->plan.marked || x->plan.keyed || cols > 4096 || ld > 1024 ||
+    if (x->plan.shared || x->plan.topk || x->plan.marked || x->plan.several || x->plan.keyed || cols > 4096 || ld > 1024 ||
         gf_block_rows(static_cast<int>(rows)) != 16)
         return 0;
     return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), cols) + 4096 <= max;
