@@ -102,7 +102,7 @@ typedef struct glofnd_discover_spec {
     const void *query; /* [query_n] rows of dim numbers, query_stride apart */
     int64_t query_n, query_stride;
     glofnd_dtype query_dtype;
-    int32_t reserved;
+    int32_t center; /* 1: the mean of all rows is subtracted first; rows in memory, not with parts */
 } glofnd_discover_spec;
 
 typedef struct glofnd_discovery glofnd_discovery; /* a result */
@@ -169,8 +169,8 @@ typedef struct glofnd_row_split { /* rows first .. first + rows - 1 */
 typedef struct glofnd_decide_spec {
     size_t size; /* sizeof(glofnd_decide_spec) */
     glofnd_keep_rule keep;
-    int32_t reserved;
-    const double *score;           /* [n] KEEP_SCORE; NaN: lowest */
+    int32_t probe;       /* 1: label issues also by a linear classifier that has not seen the row; not with pred_probs */
+    const double *score; /* [n] KEEP_SCORE; NaN: lowest */
     const glofnd_row_split *split; /* [splits] rows of an earlier one are kept rather than those of a later one */
     int64_t splits;                /* at most 16 */
     int64_t outliers;              /* to list; 0: 1000; negative: none */
@@ -197,9 +197,10 @@ typedef struct glofnd_decisions {
     const float *outlier_score;               /* [outliers] */
     /* Rows whose neighbours, or pred_probs, speak for another label, the clearest first. */
     int64_t issues;
-    const int32_t *issue, *issue_label;           /* [issues] row, suggested label */
-    const double *issue_score;                    /* [issues] */
-    const double *issue_probability;              /* [issues] of the suggested label */
+    const int32_t *issue, *issue_label; /* [issues] row, suggested label */
+    const double *issue_score;          /* [issues] */
+    const double
+        *issue_probability; /* [issues] that the label is wrong and the suggestion right; pred_probs: of the suggestion */
     const int32_t *votes, *votes_for, *votes_own; /* [issues] of neighbours: all, for the suggested label, for that of the row */
     /* Splits: rows of a with a duplicate in b, by chains, at [a * splits + b]; and pairs of duplicates in two splits. */
     int64_t splits;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,6 @@
 #include "dist/dist.h"
 #include "embeddings/embedding_set.h"
 #include "eval/encode.h"
-#include "eval/linear.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "programs/cli.h"
@@ -82,9 +82,17 @@ typedef struct discover_job {
     char unit_folder[PATH_MAX];
     gf_units units;
 
-    /* what is found and written */
+    /* the line of progress, which an attendant draws (attend) */
+    pthread_mutex_t lock; /* of these */
+    pthread_cond_t wake;
+    pthread_t attendant;
+    int attended, over;
     gf_progress line;
-    const char *stage; /* that the line shows */
+    const char *stage;  /* that the line shows; NULL: none */
+    double share;       /* of it */
+    struct stat before; /* --out when the call began; st_ino 0: nothing */
+
+    /* what is found and written */
     gf_discover_result r;
     double *score;     /* of --keep */
     float *pred_probs; /* of --pred-probs */
@@ -117,6 +125,106 @@ static int several_ranks(const discover_job *j) { return j->comm && j->comm->ran
 /* All ranks wait for each other; the first failure is that of all. */
 static glofnd_status agree(gf_error *err, const discover_job *j, glofnd_status mine) {
     return several_ranks(j) ? gf_comm_agree(err, j->comm, mine) : mine;
+}
+
+/* ----- progress, and Ctrl-C -----
+ *
+ * Work reports its share; a thread draws the line, so that each stage is named after a second, and again later, even where the work is busy
+ * with one long call. The same thread ends the process when the work has not answered a signal soon enough: files of a result appear
+ * whole or not at all, and so do parts of DIR.partial, at whatever moment that is. */
+
+enum { PROGRESS_STEPS = 1000000 };
+#define ATTEND_SECONDS 0.1
+#define ANSWER_SECONDS 0.3 /* that the work has to answer a signal by itself */
+
+/* With j->lock. */
+static void draw_line(discover_job *j) {
+    char text[80];
+    const int known = j->share >= 0.005 || gf_clock() - j->line.started >= 10.0; /* the time left */
+    if (!j->stage) return;
+    snprintf(text, sizeof text, "%s: %.1f %%", j->stage, 100.0 * j->share);
+    gf_progress_draw(&j->line, known ? (int64_t)(j->share * PROGRESS_STEPS) : 0, PROGRESS_STEPS, text, j->share >= 1.0);
+}
+
+/* With j->lock. In a file, too, the first line comes after a second. */
+static void start_line(discover_job *j, const char *stage) {
+    gf_progress_end(&j->line);
+    j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
+    j->line.next = j->line.drawn = j->line.started + 1.0;
+    j->stage = stage, j->share = 0.0;
+}
+
+static void draw_stage(void *user, const char *stage, double share) {
+    discover_job *j = user;
+    pthread_mutex_lock(&j->lock);
+    if (stage != j->stage) start_line(j, stage); /* its time left is estimated from its own progress */
+    j->share = share;
+    if (!j->attended || share >= 1.0) draw_line(j);
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void start_stage(discover_job *j, const char *stage) {
+    pthread_mutex_lock(&j->lock);
+    start_line(j, stage);
+    pthread_mutex_unlock(&j->lock);
+    j->s.task.watch = (gf_job_progress){.progress = draw_stage, .user = j, .stage = stage, .stop = &cli_interrupted};
+}
+
+static void end_stage(discover_job *j) {
+    pthread_mutex_lock(&j->lock);
+    gf_progress_end(&j->line);
+    j->stage = NULL;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* What a stopped call leaves. */
+static void report_stop(const discover_job *j) {
+    struct stat now;
+    const int written = stat(j->f->out, &now) == 0 && (now.st_ino != j->before.st_ino || now.st_dev != j->before.st_dev);
+    if (written) gf_print(stderr, "glofnd discover: stopped; %s is written\n", j->f->out);
+    else if (j->in_units && access(j->unit_folder, F_OK) == 0)
+        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->unit_folder);
+    else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
+}
+
+static void *attend(void *user) {
+    discover_job *j = user;
+    double asked = INFINITY; /* when the signal was seen */
+    pthread_mutex_lock(&j->lock);
+    while (!j->over) {
+        gf_timed_cond_wait(&j->wake, &j->lock, ATTEND_SECONDS);
+        if (j->over) break;
+        draw_line(j);
+        if (atomic_load(&cli_interrupted)) asked = fmin(asked, gf_clock());
+        if (gf_clock() - asked < ANSWER_SECONDS || isinf(asked)) continue;
+        gf_progress_end(&j->line);
+        gf_output_folder_abandon(j->f->out, &gf_discover_kind);
+        if (rank_of(j) == 0) report_stop(j);
+        alarm(10); /* ending other ranks may wait for their machines */
+        if (several_ranks(j)) gf_dist_abort(j->comm, CLI_FAILED);
+        _exit(CLI_FAILED);
+    }
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+static void start_attendant(discover_job *j) {
+    if (stat(j->f->out, &j->before) != 0) j->before = (struct stat){0};
+    pthread_mutex_init(&j->lock, NULL);
+    gf_timed_cond_init(&j->wake);
+    j->attended = gf_thread_start(&j->attendant, attend, j);
+}
+
+static void end_attendant(discover_job *j) {
+    if (j->over) return;
+    end_stage(j);
+    pthread_mutex_lock(&j->lock);
+    j->over = 1;
+    pthread_cond_signal(&j->wake);
+    pthread_mutex_unlock(&j->lock);
+    if (j->attended) pthread_join(j->attendant, NULL);
+    pthread_cond_destroy(&j->wake);
+    pthread_mutex_destroy(&j->lock);
 }
 
 /* A rank is lost: other threads may wait for it forever. Reporting may wait for its machine, too: the alarm ends this rank. */
@@ -211,8 +319,11 @@ static glofnd_status read_source(gf_error *err, void *user, int64_t first, int64
 }
 
 static void report_units(void *user, int64_t units, int64_t done, int64_t chunks) {
-    const discover_job *j = user;
+    discover_job *j = user;
     if (j->quiet) return;
+    pthread_mutex_lock(&j->lock);
+    gf_progress_end(&j->line);
+    pthread_mutex_unlock(&j->lock);
     gf_print(stderr, "%lld x %lld in %lld units", (long long)j->d.n, (long long)j->d.dim, (long long)units);
     if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->unit_folder);
     if (chunks == 0)
@@ -237,6 +348,18 @@ static void name_folder(discover_job *j) {
     snprintf(j->unit_folder, sizeof j->unit_folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->f->out);
 }
 
+/* "about 4m10", of a search that takes `seconds`; NAN: "time not known". */
+static const char *expected_time(amount_text out, double seconds) {
+    char time[16] = "2s";
+    if (seconds >= 2.0) gf_progress_time(seconds, time, sizeof time);
+    if (isnan(seconds)) snprintf(out, sizeof(amount_text), "time not known");
+    else snprintf(out, sizeof(amount_text), "%s %s", seconds < 2.0 ? "less than" : "about", time);
+    return out;
+}
+
+/* A search of so few products takes less than two seconds, and is not measured. */
+static int is_short(int64_t n, int64_t dim) { return 0.5 * (double)n * (double)n * (double)dim < 2e9; }
+
 /* j->set is open: decides whether its rows are streamed. E_OPTION: they must be, and something else does not allow it. */
 static glofnd_status choose_units(gf_error *err, discover_job *j) {
     const char *why = j->f->from ? "--from" : j->f->query ? "--query" : NULL;
@@ -256,13 +379,10 @@ static glofnd_status choose_units(gf_error *err, discover_job *j) {
     /* What is known of each row stays in memory, beside the chunks of --memory. */
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double known = (double)gf_pairs_found_bytes(n, GF_MIN(j->s.task.top, n - 1)) + 40.0 * (double)n;
-    amount_text a, b;
+    amount_text a, b, c;
     FAIL_IF(err, machine > 0.0 && known > machine, GLOFND_E_MEMORY,
             "the result of %lld rows takes %s of memory, this machine has %s; lower --top, or search in parts", (long long)n,
             amount(a, known), amount(b, machine));
-    if (!j->quiet)
-        gf_print(stderr, "%lld x %lld: %s of memory for the result, and at most %s at a time of the embeddings\n", (long long)n,
-                 (long long)dim, amount(a, known), amount(b, (double)j->s.task.memory));
     name_folder(j);
     j->units = (gf_units){
         .folder = j->unit_folder,
@@ -277,6 +397,10 @@ static glofnd_status choose_units(gf_error *err, discover_job *j) {
         .user = j,
     };
     j->decide.rows = &j->units.source;
+    if (j->quiet) return GLOFND_OK;
+    const double seconds = is_short(n, dim) ? 0.0 : gf_discover_units_seconds(&j->s, &j->units) / j->units.ranks;
+    gf_print(stderr, "%lld x %lld: %s of memory for the result, and at most %s at a time of the embeddings; the search: %s\n",
+             (long long)n, (long long)dim, amount(a, known), amount(b, (double)j->s.task.memory), expected_time(c, seconds));
     return GLOFND_OK;
 }
 
@@ -466,104 +590,6 @@ static glofnd_status score_rows(gf_error *err, discover_job *j) {
 }
 /* ---------- what is read ---------- */
 
-enum { PROGRESS_STEPS = 1000000 };
-
-/* In a file, too, the first line comes after a second. */
-static gf_progress start_line(gf_progress_mode mode) {
-    gf_progress line = gf_progress_start(0, mode);
-    line.next = line.started + 1.0;
-    return line;
-}
-
-static void draw_stage(void *user, const char *stage, double share) {
-    discover_job *j = user;
-    char text[80];
-    if (stage != j->stage) { /* a new stage: its time left is estimated from its own progress */
-        gf_progress_end(&j->line);
-        j->line = start_line(j->line.mode);
-        j->stage = stage;
-    }
-    if (share < 0.005 && gf_clock() - j->line.started < 10.0) return; /* the time left is not known yet */
-    snprintf(text, sizeof text, "%s: %.1f %%", stage, 100.0 * share);
-    gf_progress_draw(&j->line, (int64_t)(share * PROGRESS_STEPS), PROGRESS_STEPS, text, share >= 1.0);
-}
-
-static void start_stage(discover_job *j, const char *stage) {
-    j->line = start_line(j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
-    j->stage = stage;
-    j->s.task.watch = (gf_job_progress){.progress = draw_stage, .user = j, .stage = stage, .stop = &cli_interrupted};
-}
-
-/* ----- labels predicted by a classifier ----- */
-
-/* --probe: probabilities of labels by a cross-validated classifier on the embeddings. Labelled usable rows learn and are predicted, with the classes
- * numbered without gaps; other rows stay zero. */
-static glofnd_status copy_labelled(gf_error *err, const discover_job *j, int32_t *class_of, gf_features *f, int64_t *classes) {
-    const gf_discover_data *d = &j->d;
-    int64_t n = 0;
-    for (int64_t i = 0; i < d->good_n; i++)
-        if (d->label[d->good[i]] >= 0) class_of[d->label[d->good[i]]] = 0, n++;
-    for (int64_t c = 0; c < j->decide.pred_classes; c++)
-        if (class_of[c] == 0) class_of[c] = (int32_t)(*classes)++;
-    FAIL_IF(err, n < GF_FOLDS || *classes < 2, GLOFND_E_OPTION,
-            "--probe needs %d labelled rows and 2 labels; there are %lld and %lld", GF_FOLDS, (long long)n, (long long)*classes);
-    TRY(gf_features_alloc(err, f, n, d->dim));
-    for (int64_t i = 0, k = 0; i < d->good_n; i++) {
-        const int64_t row = d->good[i];
-        if (d->label[row] < 0) continue;
-        memcpy(f->x + k * d->dim, d->x + row * d->dim, (size_t)d->dim * sizeof *f->x);
-        f->label[k++] = class_of[d->label[row]];
-    }
-    return gf_features_standardise(err, f, NULL);
-}
-
-static glofnd_status predict_labels(gf_error *err, discover_job *j, int32_t *class_of, gf_features *f, float **part) {
-    const gf_discover_data *d = &j->d;
-    int64_t classes = 0, columns = j->decide.pred_classes;
-    for (int64_t c = 0; c < columns; c++) class_of[c] = -1;
-    TRY(copy_labelled(err, j, class_of, f, &classes));
-    *part = malloc((size_t)(f->n * classes) * sizeof **part);
-    j->pred_probs = calloc((size_t)(d->n * columns), sizeof *j->pred_probs);
-    FAIL_IF(err, !*part || !j->pred_probs, GLOFND_E_MEMORY, "no memory for the probabilities of %lld rows", (long long)d->n);
-    start_stage(j, "probe");
-    const gf_out_of_fold o = {.classes = classes,
-                              .seed = (uint64_t)j->f->seed,
-                              .threads = j->s.task.threads,
-                              .watch = j->s.task.watch};
-    const glofnd_status status = gf_out_of_fold_probabilities(err, &o, f, *part);
-    gf_progress_end(&j->line);
-    TRY(status);
-    for (int64_t i = 0, k = 0; i < d->good_n; i++) {
-        if (d->label[d->good[i]] < 0) continue;
-        for (int64_t c = 0; c < columns; c++)
-            if (class_of[c] >= 0) j->pred_probs[d->good[i] * columns + c] = (*part)[k * classes + class_of[c]];
-        k++;
-    }
-    j->decide.pred_probs = j->pred_probs, j->decide.pred_mixed = 1;
-    return GLOFND_OK;
-}
-
-static glofnd_status probe_labels(gf_error *err, discover_job *j) {
-    const gf_discover_data *d = &j->d;
-    gf_features f = {0};
-    float *part = NULL;
-    int32_t largest = 0;
-    for (int64_t i = 0; i < d->good_n; i++) largest = GF_MAX(largest, d->label[d->good[i]]);
-    const double bytes = 4.0 * ((double)d->n * (2.0 * largest + 2.0) + (double)d->n * (double)d->dim);
-    amount_text a, b;
-    FAIL_IF(err, bytes > (double)j->s.task.memory, GLOFND_E_MEMORY,
-            "--probe takes %s of memory for %lld rows and labels up to %d; --memory allows %s", amount(a, bytes), (long long)d->n,
-            (int)largest, amount(b, (double)j->s.task.memory));
-    j->decide.pred_classes = (int64_t)largest + 1;
-    int32_t *class_of = malloc((size_t)j->decide.pred_classes * sizeof *class_of);
-    glofnd_status status = class_of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d labels", (int)largest);
-    if (status == GLOFND_OK) status = predict_labels(err, j, class_of, &f, &part);
-    gf_features_free(&f);
-    free(part);
-    free(class_of);
-    return status;
-}
-
 /* ----- memory ----- */
 
 /* Reports the memory that will be taken, before it is. */
@@ -573,14 +599,19 @@ static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t
     const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned || j->s.keep_rows ? raw + work : fmax(raw, work));
-    amount_text a, b, c;
+    amount_text a, b, c, time;
+    const double pairs = 0.5 * (double)n * (double)(n - 1);
+    if (!j->quiet) expected_time(time, is_short(n, dim) ? 0.0 : gf_discover_seconds(&j->s, n, dim, rank));
     if (!j->quiet && p.device)
-        gf_print(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
-                 (long long)n, (long long)dim, amount(a, (double)p.device), amount(b, most), 0.5 * (double)n * (double)(n - 1));
+        gf_print(stderr,
+                 "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs; the "
+                 "search: %s\n",
+                 (long long)n, (long long)dim, amount(a, (double)p.device), amount(b, most), pairs, time);
     else if (!j->quiet)
-        gf_print(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
-                 (long long)dim, amount(a, most), amount(b, (double)p.rows), amount(c, (double)p.lists), p.passes,
-                 p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
+        gf_print(stderr,
+                 "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs; the search: %s\n",
+                 (long long)n, (long long)dim, amount(a, most), amount(b, (double)p.rows), amount(c, (double)p.lists), p.passes,
+                 p.passes > 1 ? "es" : "", pairs, time);
     FAIL_IF(err, p.lists > j->s.task.memory, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
             (long long)j->s.task.top, (long long)n, amount(a, (double)p.lists), amount(b, (double)j->s.task.memory));
@@ -646,7 +677,7 @@ static glofnd_status encode(gf_error *err, discover_job *j, const gf_dataset *im
                                      .placement = {.device = j->f->device, .threads = (int)j->f->threads}};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
-    gf_progress_end(&j->line);
+    end_stage(j);
     if (status == GLOFND_OK && j->noted != GLOFND_OK) status = gf_fail(err, j->noted, "%s", j->note_error.text);
     if (status == GLOFND_OK) {
         d->n = f.n, d->dim = f.dim, d->x = f.x;
@@ -669,7 +700,7 @@ static glofnd_status measure_pixels(gf_error *err, discover_job *j, const gf_dat
                                     .unreadable = report_unreadable,
                                     .user = j};
     const glofnd_status status = gf_dataset_pixel_means(err, images, &job, d->x);
-    gf_progress_end(&j->line);
+    end_stage(j);
     FAIL_IF(err, status == GLOFND_OK && j->noted != GLOFND_OK, j->noted, "%s", j->note_error.text);
     return status;
 }
@@ -713,40 +744,7 @@ static glofnd_status check_columns(gf_error *err, const discover_job *j, int col
     return GLOFND_OK;
 }
 
-/* --center: the mean of the usable rows, as mean [d->dim]. */
-static glofnd_status mean_of_rows(gf_error *err, const gf_discover_data *d, double **mean) {
-    *mean = calloc((size_t)d->dim, sizeof **mean);
-    FAIL_IF(err, !*mean, GLOFND_E_MEMORY, "no memory for a mean");
-    for (int64_t i = 0; i < d->good_n; i++)
-        for (int64_t k = 0; k < d->dim; k++) (*mean)[k] += (double)d->x[d->good[i] * d->dim + k];
-    for (int64_t k = 0; k < d->dim && d->good_n; k++) (*mean)[k] /= (double)d->good_n;
-    return GLOFND_OK;
-}
-
-/* d is classified, and is so again: a row may be the mean itself. */
-static glofnd_status subtract_mean(gf_error *err, const double *mean, gf_discover_data *d) {
-    for (int64_t i = 0; i < d->good_n; i++)
-        for (int64_t k = 0; k < d->dim; k++) {
-            float *x = &d->x[d->good[i] * d->dim + k];
-            *x = (float)((double)*x - mean[k]);
-        }
-    free(d->kind);
-    free(d->good);
-    free(d->copy_of);
-    d->kind = NULL, d->good = NULL, d->copy_of = NULL, d->good_n = d->distinct = 0;
-    return gf_discover_classify(err, d);
-}
-
-static glofnd_status center_rows(gf_error *err, gf_discover_data *d, gf_discover_data *new) {
-    double *mean = NULL;
-    glofnd_status status = mean_of_rows(err, d, &mean);
-    if (status == GLOFND_OK) status = subtract_mean(err, mean, d);
-    if (status == GLOFND_OK && new) status = subtract_mean(err, mean, new);
-    free(mean);
-    return status;
-}
-
-/* The same of labels, which are known before anything is read. */
+/* --label-column must have something to choose from; files are known before anything is read. */
 static glofnd_status check_label_column(gf_error *err, const discover_job *j) {
     const int array = j->f->labels && !gf_labels_have_columns(j->f->labels),
               query_array = j->f->query_labels && !gf_labels_have_columns(j->f->query_labels);
@@ -783,6 +781,7 @@ static glofnd_status read_rows(gf_error *err, discover_job *j) {
         return gf_embeddings_have_names(j->set) ? gf_discover_read_set_names(err, j->set, &j->d) : GLOFND_OK;
     }
     if (!j->f->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
+    start_stage(j, "reading");
     return gf_discover_read_set(err, j->set, &j->d);
 }
 
@@ -862,11 +861,13 @@ static glofnd_status load_rows(gf_error *err, discover_job *j) {
     if (j->in_units) {
         start_stage(j, "rows");
         const glofnd_status status = gf_discover_classify_stream(err, &j->units.source, &j->s.task.watch, &j->d);
-        gf_progress_end(&j->line);
+        end_stage(j);
         TRY(status);
     } else {
+        if (!j->stage) start_stage(j, "rows");
         TRY(gf_discover_classify(err, &j->d));
-        if (j->f->center && !j->f->query) TRY(center_rows(err, &j->d, NULL));
+        if (j->f->center && !j->f->query) TRY(gf_discover_center(err, &j->d, NULL));
+        end_stage(j);
     }
     if (images && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
@@ -901,7 +902,7 @@ static glofnd_status load_query(gf_error *err, discover_job *j) {
     if (j->f->center) {
         FAIL_IF(err, j->q.dim != j->d.dim, GLOFND_E_ARGUMENT, "the new embeddings have %lld dimensions, the stored ones %lld",
                 (long long)j->q.dim, (long long)j->d.dim);
-        TRY(center_rows(err, &j->d, &j->q));
+        TRY(gf_discover_center(err, &j->d, &j->q));
     }
     gf_discover_spec stored = {0};
     TRY(gf_discover_read_stored(err, j->f->stored, &j->d, &stored, &j->lambda));
@@ -938,7 +939,7 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
         glofnd_status embeddings_status =
             j->pixels ? measure_pixels(err, j, j->images, &d) : gf_discover_read_set(err, j->set, &d);
         if (embeddings_status == GLOFND_OK) embeddings_status = gf_discover_classify(err, &d);
-        if (embeddings_status == GLOFND_OK && j->f->center) embeddings_status = center_rows(err, &d, NULL);
+        if (embeddings_status == GLOFND_OK && j->f->center) embeddings_status = gf_discover_center(err, &d, NULL);
         if (embeddings_status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
             embeddings_status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'",
                                         j->f->from, j->source);
@@ -960,12 +961,12 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
 /* ---------- the order of work ---------- */
 
 static glofnd_status search(gf_error *err, discover_job *j) {
+    start_stage(j, j->f->from ? "deciding again" : j->s.learned ? "thresholds and pairs" : "pairs");
     if (j->f->from) return gf_rethreshold(err, &j->old, &j->s, &j->d, j->new_labels, &j->r);
-    start_stage(j, j->s.learned ? "thresholds and pairs" : "pairs");
     const glofnd_status status = j->in_units   ? gf_discover_run_units(err, &j->s, &j->units, &j->d, &j->r)
                                  : j->f->query ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
                                                : gf_discover_run(err, &j->s, &j->d, &j->r);
-    gf_progress_end(&j->line);
+    end_stage(j);
     if (status != GLOFND_OK || j->f->query || j->f->worker || rank_of(j) > 0) return status;
     const double dup = j->s.dup;
     TRY(gf_discover_fit_dup(err, &j->s, &j->d, &j->r));
@@ -1012,8 +1013,6 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     }
     if (j->f->pred_probs && rank_of(j) == 0) TRY(read_probabilities(err, j));
     FAIL_IF(err, j->f->probe && !j->d.label, GLOFND_E_OPTION, "--probe needs labels: give --labels, --label-column or --data");
-    FAIL_IF(err, j->f->probe && j->in_units, GLOFND_E_OPTION,
-            "--probe needs the embeddings in memory: raise --memory, or give probabilities by --pred-probs");
     return j->f->query ? load_query(err, j) : GLOFND_OK;
 }
 
@@ -1023,8 +1022,8 @@ static glofnd_status finish(gf_error *err, discover_job *j, double begun, double
     if (j->in_units) TRY(gf_embeddings_check_unchanged(err, j->set));
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
     if (!j->f->query) {
+        start_stage(j, "decisions");
         TRY(score_rows(err, j));
-        if (j->f->probe) TRY(probe_labels(err, j));
         TRY(gf_decide(err, &j->decide, &j->s, &j->d, &j->r, &j->decisions));
     }
     const gf_discover_report report = {.source = j->f->from ? j->old.source : j->source,
@@ -1039,7 +1038,9 @@ static glofnd_status finish(gf_error *err, discover_job *j, double begun, double
                                        .decisions = j->f->query ? NULL : &j->decisions,
                                        .html = j->f->html ? &j->page : NULL,
                                        .write_html = gf_discover_write_html};
+    start_stage(j, "writing");
     TRY(gf_discover_write(err, j->f->out, j->f->force, &report));
+    end_attendant(j);
     if (j->in_units) gf_unit_folder_remove(j->unit_folder);
     if (!j->quiet)
         gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run && !j->f->from ? "encoding" : "reading",
@@ -1310,11 +1311,11 @@ static int read_settings(const cli_call *call, const discover_flags *f, discover
     int code = f->device ? device_flags_check("discover", f->device) : CLI_OK;
     j->split_ranges = f->from || (call->words > 0 && !is_run(call->word[0]));
     if (code == CLI_OK) code = read_decisions(call, j);
-    j->decide.most = f->rows;
+    j->decide.most = f->rows, j->decide.probe = f->probe;
     j->decide.negatives = f->negatives, j->decide.graph = f->graph;
     j->decide.outliers = f->duplicates ? 0 : f->outliers;
     j->decide.sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
-    j->reads_rows = j->decide.sample > 0 || j->decide.keep == GF_KEEP_CENTRAL || (f->from && call->words > 0);
+    j->reads_rows = j->decide.sample > 0 || j->decide.keep == GF_KEEP_CENTRAL || f->probe || (f->from && call->words > 0);
     j->s.keep_rows = j->reads_rows || !f->query; /* rows with more duplicates than are listed are compared again */
     return code;
 }
@@ -1344,7 +1345,9 @@ static int run_discover(const cli_call *call, const void *flags) {
         used += (size_t)snprintf(j.source + used, sizeof j.source - used, "%s%s", k ? " " : "", split->at[k]);
     gf_utf8_trim(j.source);
     cli_catch_interrupts(NULL);
+    start_attendant(&j);
     const glofnd_status status = discover(&err, &j);
+    end_attendant(&j);
     gf_discover_result_free(&j.r);
     gf_discover_data_free(&j.d);
     gf_discover_data_free(&j.q);
@@ -1361,9 +1364,7 @@ static int run_discover(const cli_call *call, const void *flags) {
     code = status == GLOFND_OK ? CLI_OK : CLI_FAILED;
     if (status != GLOFND_OK && rank_of(&j) == 0) {
         if (!atomic_load(&cli_interrupted)) code = cli_failed("discover", status, &err);
-        else if (j.in_units && access(j.unit_folder, F_OK) == 0)
-            gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j.unit_folder);
-        else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
+        else report_stop(&j);
     }
     /* waits for all ranks: one that returned earlier would end the first one before it reports */
     gf_dist_close(j.comm);

@@ -13,16 +13,6 @@
 
 /* The embeddings, for decisions that need them: from memory, or read again in pieces. Both give the same bits, because rows come in
  * the same order. */
-typedef struct row_piece { /* usable rows: positions first .. first + count - 1 */
-    const gf_discover_data *d;
-    const float *x; /* rows from `base` on */
-    int64_t base, first, count;
-} row_piece;
-
-static inline const float *piece_row(const row_piece *p, int64_t position) {
-    return p->x + ((int64_t)p->d->good[position] - p->base) * p->d->dim;
-}
-
 typedef void row_visit(void *user, const row_piece *piece);
 
 enum { READ_ROWS = 8192, LANES = 8 }; /* rows that are read at once; partial sums of a product */
@@ -41,8 +31,8 @@ static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const 
     return GLOFND_OK;
 }
 
-static glofnd_status decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s,
-                                       const gf_discover_data *d, row_visit *visit, void *user) {
+glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                   row_visit *visit, void *user) {
     row_piece p = {.d = d, .x = d->x, .count = d->good_n};
     if (d->x) {
         visit(user, &p);
@@ -92,7 +82,7 @@ static void add_rows(void *user, const row_piece *p) {
     for (int64_t i = p->first; i < p->first + p->count; i++) {
         double *sum = sum_of(x, i);
         if (!sum) continue;
-        make_unit(piece_row(p, i), x->dim, x->unit);
+        make_unit(gf_piece_row(p, i), x->dim, x->unit);
         for (int64_t k = 0; k < x->dim; k++) sum[k] += x->unit[k];
     }
 }
@@ -103,7 +93,7 @@ static void value_rows(void *user, const row_piece *p) {
         const double *sum = sum_of(x, i);
         double dot = 0.0;
         if (!sum) continue;
-        make_unit(piece_row(p, i), x->dim, x->unit);
+        make_unit(gf_piece_row(p, i), x->dim, x->unit);
         for (int64_t k = 0; k < x->dim; k++) dot += x->unit[k] * (sum[k] - x->unit[k]);
         x->value[i] = (float)(dot / (double)(x->groups->part[x->groups->of[i]].nodes - 1)); /* rounding of sums does not decide */
     }
@@ -124,8 +114,8 @@ static glofnd_status decide_central(gf_error *err, const gf_decide_spec *c, cons
     for (; x.from < large && status == GLOFND_OK; x.from = x.to) {
         x.to = GF_MIN(x.from + some, large);
         memset(x.sum, 0, (size_t)((x.to - x.from) * bytes));
-        status = decide_visit_rows(err, c, s, d, add_rows, &x);
-        if (status == GLOFND_OK) status = decide_visit_rows(err, c, s, d, value_rows, &x);
+        status = gf_decide_visit_rows(err, c, s, d, add_rows, &x);
+        if (status == GLOFND_OK) status = gf_decide_visit_rows(err, c, s, d, value_rows, &x);
     }
     free(x.sum);
     free(x.unit);
@@ -692,7 +682,7 @@ static void compare_with_centre(void *arg, int64_t task, int thread) {
     (void)thread;
     for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
         if (!is_kept(x, i)) continue;
-        const double v = dot_with_centre(piece_row(p, i), x->centre, x->d->dim) * x->scale[i];
+        const double v = dot_with_centre(gf_piece_row(p, i), x->centre, x->d->dim) * x->scale[i];
         x->near[i] = x->first ? v : fmax(x->near[i], v);
     }
 }
@@ -702,7 +692,7 @@ static void set_scale(void *arg, int64_t task, int thread) {
     const row_piece *p = x->piece;
     (void)thread;
     for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
-        const float *row = piece_row(p, i);
+        const float *row = gf_piece_row(p, i);
         double sum = 0.0;
         for (int64_t k = 0; k < x->d->dim; k++) sum += (double)row[k] * (double)row[k];
         x->scale[i] = 1.0 / sqrt(sum);
@@ -723,7 +713,7 @@ static void add_piece(void *user, const row_piece *p) {
     x->piece = p;
     gf_parallel(x->s->task.threads, blocks_of(p), set_scale, x);
     for (int64_t i = p->first; i < p->first + p->count; i++)
-        for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)piece_row(p, i)[k] * x->scale[i];
+        for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)gf_piece_row(p, i)[k] * x->scale[i];
 }
 
 /* The kept row whose similarity is largest (sign 1) or smallest (-1). */
@@ -735,7 +725,7 @@ static int64_t extreme_row(const cover *x, double sign) {
 }
 
 static glofnd_status visit_all(gf_error *err, cover *x, row_visit *visit) {
-    return decide_visit_rows(err, x->c, x->s, x->d, visit, x);
+    return gf_decide_visit_rows(err, x->c, x->s, x->d, visit, x);
 }
 
 static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
@@ -795,7 +785,7 @@ static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_dis
     out->choices = gf_discover_dup_choices(s, r, out->choice);
     TRY(decide_outliers(err, c, s, d, r, out));
     FAIL_IF(err, c->pred_probs && !d->label, GLOFND_E_ARGUMENT, "probabilities of labels need the labels themselves");
-    if (d->label) TRY(gf_label_issues(err, c, d, r, out));
+    if (d->label) TRY(gf_label_issues(err, c, s, d, r, out));
     TRY(decide_leaks(err, c, s, d, r, out));
     /* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
     gf_discover_data loaded = {0};

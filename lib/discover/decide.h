@@ -43,7 +43,7 @@ typedef struct gf_decide_spec {
                                 * learned the row's label: label issues are those of confident learning. NULL: neighbours decide */
     int64_t pred_classes;      /* above every label */
     int64_t most;              /* rows to keep at most, by a lower similarity of duplicates if need be; 0: as many as there are */
-    int pred_mixed;            /* 1: pred_probs are evidence beside the votes of the neighbours, if there are any */
+    int probe;                 /* 1: evidence of a classifier, next to the votes of the neighbours; needs d.x or rows */
 } gf_decide_spec;
 
 typedef struct gf_outlier {
@@ -57,7 +57,7 @@ typedef struct gf_label_issue {
     int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
     double score;             /* > 0: evidence for the suggested label minus that for the own one; pred_probs: - log of
                          * the own label's probability */
-    double probability;       /* of the suggested label, by the neighbours or pred_probs */
+    double probability;       /* that the label is wrong and the suggested one right; pred_probs: of the suggested label */
 } gf_label_issue;
 
 typedef struct gf_leak_pair {
@@ -99,5 +99,25 @@ const char *gf_keep_rule_name(gf_keep_rule rule);
 /* The split of a row; -1: none. */
 int gf_split_of(const gf_decide_spec *c, int64_t row);
 /* Part of gf_decide(): sets issue and issues (label_issues.c). */
-glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                              gf_decisions *out);
+glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                              const gf_discover_result *r, gf_decisions *out);
+/* Part of that: *evidence [good_n][classes], log probabilities by a classifier that has not seen the row, up to a term and a factor.
+ * class_of [good_n]: -1: unknown. The caller frees it. */
+glofnd_status gf_probe_labels(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                              const int32_t *class_of, int64_t classes, float **evidence);
+
+/* ----- the embeddings, in memory or read again ----- */
+
+typedef struct row_piece { /* usable rows: positions `first` and following ones */
+    const gf_discover_data *d;
+    const float *x; /* rows from `base` on */
+    int64_t base, first, count;
+} row_piece;
+
+static inline const float *gf_piece_row(const row_piece *p, int64_t position) {
+    return p->x + ((int64_t)p->d->good[position] - p->base) * p->d->dim;
+}
+
+/* Visits all usable rows, piece by piece; needs d->x or c->rows. */
+glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                   void (*visit)(void *user, const row_piece *piece), void *user);

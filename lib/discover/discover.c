@@ -162,6 +162,11 @@ gf_pairs_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t
     return s->search->plan(n, dim, &t);
 }
 
+double gf_discover_seconds(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank) {
+    const gf_pairs_task t = gf_discover_task(s, rank, n, dim);
+    return s->learned || !s->search->seconds ? NAN : s->search->seconds(n, dim, &t);
+}
+
 /* ----- statistics ----- */
 
 static int64_t above_in_list(const gf_pairs_found *f, int64_t i) {

@@ -46,6 +46,8 @@ glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char
 glofnd_status gf_discover_append(gf_error *err, gf_discover_data *d, gf_discover_data *part);
 /* Sets kind, good, copy_of, distinct and crc. */
 glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
+/* Subtracts the mean of the usable rows of d from d and from `new` (NULL: none), and classifies both again. */
+glofnd_status gf_discover_center(gf_error *err, gf_discover_data *d, gf_discover_data *new);
 /* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */
 glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
 /* Sets unreadable[row]. d->n is known. */
@@ -99,6 +101,8 @@ glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t
 float gf_discover_dup(const gf_discover_spec *s, int64_t dim);
 /* Cost of the run. */
 gf_pairs_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank);
+/* Seconds that the search is expected to take, measured on random rows now; NAN: not known. */
+double gf_discover_seconds(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank);
 glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r);
 /* Rows of q against rows of d, whose stored thresholds are lambda [d->n] (NaN: bad row). Frees d->x. Sets f, lambda, above,
  * with_pairs, mutual_pairs (directed here), dup_pairs, the listed counts and the stored copies of r. */

@@ -142,6 +142,7 @@ static glofnd_status search_query(gf_error *err, const glofnd_discover_spec *q, 
     rows_job j = {q->query, new->dim, q->query_stride ? q->query_stride : new->dim, q->query_dtype, new->x};
     gf_parallel(x->s.task.threads, new->n, copy_row, &j);
     TRY(gf_discover_classify(err, new));
+    if (q->center) TRY(gf_discover_center(err, &x->d, new));
     TRY(gf_discover_read_stored(err, q->stored, &x->d, &stored, &x->stored));
     if (!(q->alpha > 0.0) && !q->k) x->s.alpha = stored.alpha, x->s.k = stored.k;
     if (q->duplicates == GLOFND_DUPLICATES_DEFAULT) x->s.dup_exact = stored.dup_exact, x->s.dup = stored.dup;
@@ -206,6 +207,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
         if (q->worker) return GLOFND_OK;
     } else {
         TRY(gf_discover_classify(err, d));
+        if (q->center && !q->stored) TRY(gf_discover_center(err, d, NULL));
         TRY(q->stored ? search_query(err, q, x) : gf_discover_run(err, &x->s, &x->d, &x->r));
     }
     if (!q->stored) TRY(gf_discover_fit_dup(err, &x->s, d, &x->r));
@@ -346,6 +348,7 @@ static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd
             "top is at most 1e6, max_pairs and threads are not negative");
     FAIL_IF(err, q->parts && !q->files, GLOFND_E_ARGUMENT, "parts need rows in files, so that they can be read again");
     FAIL_IF(err, q->parts && !q->parts[0], GLOFND_E_ARGUMENT, "parts is an empty path; expected a folder");
+    FAIL_IF(err, q->center && q->parts, GLOFND_E_ARGUMENT, "center needs all rows in memory: leave parts out");
     FAIL_IF(err, (q->stored != NULL) != (q->query != NULL), GLOFND_E_ARGUMENT, "query and stored go together");
     FAIL_IF(err, q->stored && (q->query_n < 1 || q->query_n >= INT32_MAX || gf_dtype_bytes(q->query_dtype) == 0),
             GLOFND_E_ARGUMENT, "query has %lld rows of dtype %d", (long long)q->query_n, (int)q->query_dtype);
@@ -472,6 +475,9 @@ static glofnd_status decide(gf_error *err, glofnd_discovery *r, const glofnd_dec
     FAIL_IF(err, q->rows < 0, GLOFND_E_OPTION, "rows is %lld; expected a number of rows", (long long)q->rows);
     FAIL_IF(err, q->rows && (r->s.task.only_dup || r->s.task.probe), GLOFND_E_OPTION,
             "rows needs the neighbours of all rows: not with only_duplicates or approx");
+    FAIL_IF(err, q->probe && q->pred_probs, GLOFND_E_OPTION, "probe and pred_probs exclude each other");
+    FAIL_IF(err, q->probe && !r->d.label, GLOFND_E_OPTION, "probe needs labels");
+    c.probe = q->probe;
     c.most = q->rows;
     c.pred_probs = q->pred_probs, c.pred_classes = q->pred_classes;
     c.rows = r->parts ? &r->rows : NULL;

@@ -339,3 +339,38 @@ glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *so
     free(x.x);
     return status;
 }
+
+/* ----- centring ----- */
+
+/* The mean of the usable rows, as mean [d->dim]. */
+static glofnd_status mean_of_rows(gf_error *err, const gf_discover_data *d, double **mean) {
+    *mean = calloc((size_t)d->dim, sizeof **mean);
+    FAIL_IF(err, !*mean, GLOFND_E_MEMORY, "no memory for a mean");
+    for (int64_t i = 0; i < d->good_n; i++)
+        for (int64_t k = 0; k < d->dim; k++) (*mean)[k] += (double)d->x[d->good[i] * d->dim + k];
+    for (int64_t k = 0; k < d->dim && d->good_n; k++) (*mean)[k] /= (double)d->good_n;
+    return GLOFND_OK;
+}
+
+/* d is classified, and is so again: a row may be the mean itself. */
+static glofnd_status subtract_mean(gf_error *err, const double *mean, gf_discover_data *d) {
+    for (int64_t i = 0; i < d->good_n; i++)
+        for (int64_t k = 0; k < d->dim; k++) {
+            float *x = &d->x[d->good[i] * d->dim + k];
+            *x = (float)((double)*x - mean[k]);
+        }
+    free(d->kind);
+    free(d->good);
+    free(d->copy_of);
+    d->kind = NULL, d->good = NULL, d->copy_of = NULL, d->good_n = d->distinct = 0;
+    return gf_discover_classify(err, d);
+}
+
+glofnd_status gf_discover_center(gf_error *err, gf_discover_data *d, gf_discover_data *new) {
+    double *mean = NULL;
+    glofnd_status status = mean_of_rows(err, d, &mean);
+    if (status == GLOFND_OK) status = subtract_mean(err, mean, d);
+    if (status == GLOFND_OK && new) status = subtract_mean(err, mean, new);
+    free(mean);
+    return status;
+}

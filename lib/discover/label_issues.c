@@ -1,36 +1,50 @@
 /* label_issues.c - rows whose neighbours, or the probabilities of a classifier, contradict their label; see decide.h.
  *
- * The mutual neighbours of a row, each among the VOTERS nearest listed ones of the other, vote with their labels: V[j] votes for class j, N in all. Classes are confused in a way that is usual for
- * them: theta[c][j] is the mean share of votes for j among rows labelled c, smoothed. The evidence for class c is
+ * The mutual neighbours of a row, each among the VOTERS nearest listed ones of the other, vote with their labels: V[j] votes for class
+ * j, N in all. Classes are confused in a way that is usual for them: theta[c][j] is the mean share of votes for j among rows labelled
+ * c, smoothed. The evidence for class c is
  *     L[c] = sum over j of V[j] log theta[c][j] / (N + 1)^0.75
  * (the power, because neighbours are like each other: their votes count less than independent ones would). The score of a row is the
  * largest L of a class that got a vote, minus L of its label. So a shirt among T-shirts, which is usual, scores less than a shirt
- * among boots. The probability of a class is proportional to its share of the rows times exp(scale L), with the scale under which
- * the given labels are most probable.
+ * among boots.
  *
- * With pred_mixed, L[c] also has 0.6 log p[c], where p are the probabilities of a classifier. With probabilities alone (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating
- * uncertainty in dataset labels", 2021.
+ * Probabilities. By the neighbours, class c of a row has q[c], proportional to the class's share of the rows times exp(scale L[c]). A
+ * label is the true class, or with probability e (the noise) one of the C classes at random. The scale and e are those under which the
+ * given labels are most probable. (For q, theta of the own class is counted without the row.) So class c is right, and the label g wrong, with probability
+ *     (e / C) q[c] / ((1 - e) q[g] + e / C)
+ *
+ * With `probe`, q[c] is proportional to exp(scale L[c] + weight s[c]), where s is the evidence of a classifier (probe.c), and the score
+ * is of L[c] + weight / scale s[c]. The weight is found with the scale.
+ *
+ * With probabilities of the caller (pred_probs) issues are those of confident learning: Northcutt, Jiang, Chuang, "Confident learning: estimating uncertainty in dataset labels",
+ * 2021.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "discover/decide.h"
 #include "util/array.h"
+#include "util/rng.h"
 
 #define VOTE_POWER 0.75
-#define VOTERS 50             /* most similar others that may vote */
-#define PREDICTION_WEIGHT 0.6 /* of the logarithm of a probability, with pred_mixed */
-#define SMOOTHING 0.5         /* rows added to each class, their votes spread over all */
+#define VOTERS 50     /* most similar others that may vote */
+#define SMOOTHING 0.5 /* rows added to each class, their votes spread over all */
 
 typedef struct class_pair { /* votes of rows labelled c for class j */
     uint64_t key;           /* c, j; UINT64_MAX: free */
     double share;           /* sum over rows */
 } class_pair;
 
+typedef struct confusion { /* rows of a class got votes for j */
+    int32_t class;
+    double gain; /* log theta, above that of a class which got none */
+} confusion;
+
 typedef struct class_votes {
     int32_t class;
     int32_t votes;
-    double evidence; /* L */
+    double evidence; /* L, and then with that of the probe */
+    double probe;    /* s; without a probe: log of the class's rows */
 } class_votes;
 
 typedef struct labelling {
@@ -43,8 +57,15 @@ typedef struct labelling {
     double *rows;             /* [classes] rows with votes */
     class_pair *pair;         /* open addressing */
     uint64_t pairs, capacity; /* used; a power of two */
+    double *unseen;           /* [classes] log theta[c][j] of classes j that got no vote in c */
+    int64_t *first;           /* [classes + 1] the confusions of j are first[j] to first[j + 1] - 1 */
+    confusion *with;          /* [pairs] */
     int32_t *voted;           /* [top] scratch */
-    class_votes *vote;        /* [top + 2] of the row at hand */
+    int32_t *place;           /* [classes] scratch: where a class is in vote; -1 */
+    class_votes *vote;        /* [classes + top + 2] of the row at hand */
+    float *probe;             /* [n][classes] evidence of a classifier; NULL: none */
+    double unseen_row;        /* what the evidence of the own class changes by, if its confusions are counted without this row */
+    double scale, weight, noise;
 } labelling;
 
 /* ----- votes ----- */
@@ -77,15 +98,6 @@ static int64_t collect_votes(labelling *x, int64_t i, int64_t *all) {
     *all = n;
     const class_votes own = {.class = x->class_of[i]};
     if (!bsearch(&own, x->vote, (size_t)classes, sizeof own, by_class)) x->vote[classes++] = own;
-    if (x->c->pred_mixed) { /* then the most probable class */
-        const float *p = x->c->pred_probs + (int64_t)x->d->good[i] * x->c->pred_classes;
-        int32_t best = 0;
-        int64_t k = 0;
-        for (int32_t c = 1; c < (int32_t)x->classes; c++)
-            if (p[x->name[c]] > p[x->name[best]]) best = c;
-        while (k < classes && x->vote[k].class != best) k++;
-        if (k == classes) x->vote[classes++] = (class_votes){.class = best};
-    }
     return classes;
 }
 
@@ -128,40 +140,86 @@ static glofnd_status learn_confusions(gf_error *err, labelling *x) {
     return GLOFND_OK;
 }
 
-/* Sets the evidence for the classes of x->vote; returns the place of the best of those that got a vote, and of the own one. */
-static int64_t weigh(labelling *x, int64_t i, int64_t classes, int64_t all, int64_t *own) {
+/* The confusions by the class that got the votes. */
+static glofnd_status sort_confusions(gf_error *err, labelling *x) {
+    const size_t classes = (size_t)x->classes;
+    x->unseen = malloc((classes + 1) * sizeof *x->unseen);
+    x->first = calloc(classes + 2, sizeof *x->first);
+    x->place = malloc((classes + 1) * sizeof *x->place);
+    x->with = malloc((size_t)(x->pairs + 1) * sizeof *x->with);
+    FAIL_IF(err, !x->unseen || !x->first || !x->place || !x->with, GLOFND_E_MEMORY, "no memory for %lld classes",
+            (long long)x->classes);
+    for (int64_t c = 0; c < x->classes; c++) {
+        x->unseen[c] = log(SMOOTHING / (double)x->classes / (x->rows[c] + SMOOTHING));
+        x->place[c] = -1;
+    }
+    for (uint64_t k = 0; k < x->capacity; k++)
+        if (x->pair[k].key != UINT64_MAX) x->first[(uint32_t)x->pair[k].key + 2]++;
+    for (int64_t j = 0; j < x->classes; j++) x->first[j + 2] += x->first[j + 1];
+    for (uint64_t k = 0; k < x->capacity; k++) {
+        const uint64_t key = x->pair[k].key;
+        if (key == UINT64_MAX) continue;
+        const int32_t c = (int32_t)(key >> 32);
+        const double theta = (x->pair[k].share + SMOOTHING / (double)x->classes) / (x->rows[c] + SMOOTHING);
+        x->with[x->first[(uint32_t)key + 1]++] = (confusion){c, log(theta) - x->unseen[c]};
+    }
+    return GLOFND_OK;
+}
+
+/* Adds the classes that are confused with those of x->vote (with a probe: all), and sets the evidence. Returns the place of the best of
+ * those that got a vote or are known to the probe, and of the own one. */
+static int64_t weigh(labelling *x, int64_t i, int64_t *classes, int64_t all, int64_t *own) {
+    const int64_t voted = *classes;
+    const double power = pow((double)all + 1.0, VOTE_POWER);
     int64_t best = -1;
-    for (int64_t c = 0; c < classes; c++) {
-        const int32_t class = x->vote[c].class;
-        double sum = 0.0;
-        for (int64_t j = 0; j < classes; j++) {
-            if (!x->vote[j].votes) continue;
-            const class_pair *p = find_pair(x, class, x->vote[j].class);
-            const double share = p->key == UINT64_MAX ? 0.0 : p->share;
-            sum += x->vote[j].votes * log((share + SMOOTHING / (double)x->classes) / (x->rows[class] + SMOOTHING));
+    for (int64_t c = 0; c < voted; c++) x->place[x->vote[c].class] = (int32_t)c;
+    for (int64_t c = 0; x->probe && c < x->classes; c++) {
+        if (x->place[c] >= 0) continue;
+        x->place[c] = (int32_t)*classes;
+        x->vote[(*classes)++] = (class_votes){.class = (int32_t)c};
+    }
+    for (int64_t j = 0; j < voted; j++) {
+        const int32_t class = x->vote[j].class;
+        for (int64_t k = x->first[class]; x->vote[j].votes && k < x->first[class + 1]; k++) {
+            int32_t *at = &x->place[x->with[k].class];
+            if (*at < 0) {
+                *at = (int32_t)*classes;
+                x->vote[(*classes)++] = (class_votes){.class = x->with[k].class};
+            }
+            x->vote[*at].evidence += x->vote[j].votes * x->with[k].gain;
         }
-        x->vote[c].evidence = sum / pow((double)all + 1.0, VOTE_POWER);
-        if (x->c->pred_mixed) {
-            const float *p = x->c->pred_probs + (int64_t)x->d->good[i] * x->c->pred_classes;
-            x->vote[c].evidence += PREDICTION_WEIGHT * log(fmax((double)p[x->name[class]], 1e-30));
-        }
-        if (class == x->class_of[i]) *own = c;
-        if ((x->vote[c].votes || (x->c->pred_mixed && x->rows[class] > 0.0)) &&
-            (best < 0 || x->vote[c].evidence > x->vote[best].evidence))
-            best = c;
+    }
+    *own = x->place[x->class_of[i]];
+    const int32_t label = x->class_of[i];
+    x->unseen_row = 0.0;
+    for (int64_t j = 0; j < voted; j++) {
+        if (!x->vote[j].votes) continue;
+        const double seen = find_pair(x, label, x->vote[j].class)->share, share = seen - (double)x->vote[j].votes / (double)all;
+        const double smooth = SMOOTHING / (double)x->classes;
+        x->unseen_row += x->vote[j].votes / power *
+                         (log((fmax(share, 0.0) + smooth) / (x->rows[label] - 1.0 + SMOOTHING)) -
+                          log((seen + smooth) / (x->rows[label] + SMOOTHING)));
+    }
+    for (int64_t c = 0; c < *classes; c++) {
+        class_votes *v = &x->vote[c];
+        x->place[v->class] = -1;
+        v->probe = x->probe ? (double)x->probe[i * x->classes + v->class] : 0.0;
+        v->evidence = (v->evidence + (double)all * x->unseen[v->class]) / power + x->weight / x->scale * v->probe;
+        if ((v->votes || x->probe) && (best < 0 || v->evidence > x->vote[best].evidence)) best = c;
     }
     return best;
 }
 
 /* ----- probabilities ----- */
 
-enum { CALIBRATION_ROWS = 20000 };
+enum { CALIBRATION_ROWS = 20000, CALIBRATION_CLASSES = 500000, CALIBRATION_STEPS = 40 }; /* rows; their classes together */
 
-/* Probability of class `at` of the row at hand. */
-static double probability(const labelling *x, const class_votes *vote, int64_t classes, int64_t at, double scale) {
+/* q of class `at` of the row at hand, by the evidence. */
+static double probability(const labelling *x, const class_votes *vote, int64_t classes, int64_t at) {
     double sum = 0.0;
     for (int64_t c = 0; c < classes; c++)
-        sum += x->rows[vote[c].class] / x->rows[vote[at].class] * exp(scale * (vote[c].evidence - vote[at].evidence));
+        sum += (x->probe ? 1.0 : x->rows[vote[c].class] / x->rows[vote[at].class]) *
+               exp(x->scale * (vote[c].evidence - vote[at].evidence));
     return 1.0 / sum;
 }
 
@@ -169,44 +227,66 @@ typedef struct weighed_row { /* of the calibration: its votes in one array */
     int64_t first, classes, own;
 } weighed_row;
 
-static double log_likelihood(const labelling *x, const weighed_row *row, int64_t rows, const class_votes *vote, double scale) {
-    double sum = 0.0;
-    for (int64_t r = 0; r < rows; r++)
-        sum += log(fmax(probability(x, vote + row[r].first, row[r].classes, row[r].own, scale), 1e-300));
-    return sum;
+/* A step of expectation and maximisation: a label is right with the probability r that the present scale, weight and noise give. The noise
+ * becomes the mean of 1 - r, and scale and weight take a Newton step on the log likelihood of the labels, each of which counts r. */
+static void calibrate_once(labelling *x, const weighed_row *row, int64_t rows, const class_votes *vote, double *q) {
+    const double any = 1.0 / (double)x->classes;
+    double wrong = 0.0, slope[2] = {0}, curve[3] = {0};
+    for (int64_t r = 0; r < rows; r++) {
+        const class_votes *v = vote + row[r].first, *o = v + row[r].own;
+        double sum = 0.0, mean[2] = {0}, square[3] = {0}, most = -INFINITY;
+        for (int64_t c = 0; c < row[r].classes; c++) {
+            q[c] = x->scale * v[c].evidence + x->weight * v[c].probe + (x->probe ? 0.0 : log(x->rows[v[c].class]));
+            most = fmax(most, q[c]);
+        }
+        for (int64_t c = 0; c < row[r].classes; c++) sum += q[c] = exp(q[c] - most);
+        for (int64_t c = 0; c < row[r].classes; c++) {
+            const double p = q[c] / sum, e = v[c].evidence - o->evidence, s = v[c].probe - o->probe;
+            mean[0] += p * e, mean[1] += p * s;
+            square[0] += p * e * e, square[1] += p * e * s, square[2] += p * s * s;
+        }
+        const double own = q[row[r].own] / sum, right = (1.0 - x->noise) * own / ((1.0 - x->noise) * own + x->noise * any);
+        wrong += 1.0 - right;
+        for (int k = 0; k < 2; k++) slope[k] -= right * mean[k];
+        for (int k = 0; k < 3; k++) curve[k] += right * (square[k] - mean[k > 0] * mean[k > 1]);
+    }
+    x->noise = fmin(fmax(wrong / (double)rows, 1e-6), 0.5);
+    const double ridge = 1e-9 * (curve[0] + curve[2]) + 1e-12, a = curve[0] + ridge, b = curve[1], d = curve[2] + ridge;
+    const double both = a * d - b * b, steps[2] = {(d * slope[0] - b * slope[1]) / both, (a * slope[1] - b * slope[0]) / both};
+    const double alone = slope[0] / a;
+    const double step = x->probe ? steps[0] : alone;
+    x->scale = fmin(fmax(x->scale + fmin(fmax(step, -0.5 * x->scale), x->scale), 1e-3), 1e3);
+    if (x->probe) x->weight = fmin(fmax(x->weight + fmin(fmax(steps[1], -0.5 * x->weight), x->weight), 1e-6), 1e3);
 }
 
-/* The scale under which the labels of some rows are most probable: the likelihood is concave, so a golden section finds it. */
-static glofnd_status calibrate(gf_error *err, labelling *x, double *scale) {
-    const int64_t step = GF_MAX(x->f->n / CALIBRATION_ROWS, 1);
-    weighed_row *row = malloc((size_t)(x->f->n / step + 1) * sizeof *row);
-    class_votes *vote = malloc((size_t)(x->f->n / step + 1) * (size_t)(GF_MIN(x->f->top, VOTERS) + 2) * sizeof *vote);
+/* Sets the scale, the weight and the noise under which the labels of some rows are most probable. */
+static glofnd_status calibrate(gf_error *err, labelling *x) {
+    const int64_t most = GF_MIN(x->f->n, CALIBRATION_ROWS);
+    const size_t room = (size_t)CALIBRATION_CLASSES + (size_t)x->classes + VOTERS + 2;
+    weighed_row *row = malloc((size_t)most * sizeof *row);
+    class_votes *vote = malloc(room * sizeof *vote);
+    double *q = malloc((size_t)(x->classes + VOTERS + 2) * sizeof *q);
     int64_t rows = 0, used = 0;
-    if (!row || !vote) {
-        free(row);
-        free(vote);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for probabilities of labels");
-    }
-    for (int64_t i = 0; i < x->f->n; i += step) {
+    x->scale = 1.0, x->weight = 0.0, x->noise = 0.02;
+    for (int64_t n = 0; row && vote && q && n < x->f->n && rows < most && used < CALIBRATION_CLASSES; n++) {
+        const int64_t i = gf_permute(0, 0, x->f->n, n);
         int64_t all, own = 0;
         if (x->class_of[i] < 0) continue;
-        const int64_t classes = collect_votes(x, i, &all);
-        if (!all) continue;
-        weigh(x, i, classes, all, &own);
+        int64_t classes = collect_votes(x, i, &all);
+        if (!all && !x->probe) continue;
+        weigh(x, i, &classes, all, &own);
         for (int64_t c = 0; c < classes; c++) vote[used + c] = x->vote[c];
+        vote[used + own].evidence += x->unseen_row;
         row[rows++] = (weighed_row){used, classes, own};
         used += classes;
     }
-    double low = -5.0, high = 5.0; /* logarithms */
-    const double golden = 0.6180339887498949;
-    for (int k = 0; k < 40; k++) {
-        const double a = high - golden * (high - low), b = low + golden * (high - low);
-        if (log_likelihood(x, row, rows, vote, exp(a)) > log_likelihood(x, row, rows, vote, exp(b))) high = b;
-        else low = a;
-    }
-    *scale = exp(0.5 * (low + high));
+    if (x->probe) x->weight = 0.5;
+    for (int k = 0; k < CALIBRATION_STEPS && rows && q; k++) calibrate_once(x, row, rows, vote, q);
+    const int enough = row && vote && q;
     free(row);
     free(vote);
+    free(q);
+    FAIL_IF(err, !enough, GLOFND_E_MEMORY, "no memory for probabilities of labels");
     return GLOFND_OK;
 }
 
@@ -240,27 +320,32 @@ static glofnd_status number_classes(gf_error *err, labelling *x) {
 
 /* ----- issues by neighbours ----- */
 
-static glofnd_status find_by_neighbours(gf_error *err, labelling *x, gf_decisions *out) {
-    double scale = 1.0;
+static glofnd_status find_by_evidence(gf_error *err, labelling *x, const gf_discover_spec *s, gf_decisions *out) {
     x->rows = calloc((size_t)x->classes + 1, sizeof *x->rows);
     FAIL_IF(err, !x->rows || !grow_pairs(x), GLOFND_E_MEMORY, "no memory for %lld classes", (long long)x->classes);
+    if (x->c->probe) TRY(gf_probe_labels(err, x->c, s, x->d, x->class_of, x->classes, &x->probe));
     TRY(learn_confusions(err, x));
-    TRY(calibrate(err, x, &scale));
+    TRY(sort_confusions(err, x));
+    TRY(calibrate(err, x));
     for (int64_t i = 0; i < x->f->n; i++) {
         int64_t all, own = 0;
         if (x->class_of[i] < 0) continue;
-        const int64_t classes = collect_votes(x, i, &all);
-        if (!all) continue;
-        const int64_t best = weigh(x, i, classes, all, &own);
+        int64_t classes = collect_votes(x, i, &all);
+        if (!all && !x->probe) continue;
+        const int64_t best = weigh(x, i, &classes, all, &own);
         const class_votes *b = &x->vote[best], *o = &x->vote[own];
-        if (!(b->evidence > o->evidence)) continue;
+        const double score = b->evidence - o->evidence;
+        if (!(score > 0.0)) continue;
+        x->vote[own].evidence += x->unseen_row;
+        const double any = x->noise / (double)x->classes, label = probability(x, x->vote, classes, own);
+        const double right = any * probability(x, x->vote, classes, best) / ((1.0 - x->noise) * label + any);
         out->issue[out->issues++] = (gf_label_issue){.position = (int32_t)i,
                                                      .suggested = x->name[b->class],
                                                      .votes = (int32_t)all,
                                                      .best = b->votes,
                                                      .own = o->votes,
-                                                     .score = b->evidence - o->evidence,
-                                                     .probability = probability(x, x->vote, classes, best, scale)};
+                                                     .score = score,
+                                                     .probability = right};
     }
     return GLOFND_OK;
 }
@@ -329,29 +414,33 @@ static glofnd_status find_by_probabilities(gf_error *err, labelling *x, gf_decis
     return GLOFND_OK;
 }
 
-static glofnd_status find_issues(gf_error *err, labelling *x, gf_decisions *out) {
+static glofnd_status find_issues(gf_error *err, labelling *x, const gf_discover_spec *s, gf_decisions *out) {
     TRY(number_classes(err, x));
     x->voted = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 1) * sizeof *x->voted);
-    x->vote = malloc((size_t)(GF_MIN(x->f->top, VOTERS) + 2) * sizeof *x->vote);
+    x->vote = malloc((size_t)(x->classes + VOTERS + 2) * sizeof *x->vote);
     out->issue = malloc((size_t)(x->f->n + 1) * sizeof *out->issue);
     FAIL_IF(err, !x->voted || !x->vote || !out->issue, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)x->f->n);
-    const int confident = x->c->pred_probs && !(x->c->pred_mixed && x->f->top > 0);
     if (x->c->pred_probs) TRY(check_probabilities(err, x));
-    TRY(confident ? find_by_probabilities(err, x, out) : find_by_neighbours(err, x, out));
-    out->issues_confident = confident;
+    TRY(x->c->pred_probs ? find_by_probabilities(err, x, out) : find_by_evidence(err, x, s, out));
+    out->issues_confident = x->c->pred_probs != NULL;
     if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
     return GLOFND_OK;
 }
 
-glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                              gf_decisions *out) {
-    labelling x = {.c = c, .d = d, .f = &r->f};
-    const glofnd_status status = r->f.top > 0 || c->pred_probs ? find_issues(err, &x, out) : GLOFND_OK;
+glofnd_status gf_label_issues(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                              const gf_discover_result *r, gf_decisions *out) {
+    labelling x = {.c = c, .d = d, .f = &r->f, .scale = 1.0};
+    const glofnd_status status = r->f.top > 0 || c->pred_probs || c->probe ? find_issues(err, &x, s, out) : GLOFND_OK;
     free(x.name);
     free(x.class_of);
     free(x.rows);
     free(x.pair);
+    free(x.unseen);
+    free(x.first);
+    free(x.with);
+    free(x.place);
     free(x.voted);
     free(x.vote);
+    free(x.probe);
     return status;
 }

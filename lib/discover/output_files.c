@@ -320,6 +320,19 @@ void gf_output_folder_close(gf_output_folder *f) {
     *f = (gf_output_folder){.lock = -1};
 }
 
+void gf_output_folder_abandon(const char *target, const gf_output_kind *kind) {
+    enum { FOLDERS = 8, TRIES = 100 }; /* a call has one at a time; a file may appear while others are removed */
+    char path[PATH_MAX], gone[PATH_MAX];
+    size_t n = strlen(target);
+    while (n > 1 && target[n - 1] == '/') n--;
+    for (int k = 0; k < FOLDERS && n < PATH_MAX - 64; k++) {
+        snprintf(path, sizeof path, "%.*s%s%ld-%d", (int)n, target, TEMP_FOLDER, (long)getpid(), k);
+        snprintf(gone, sizeof gone, "%.*s%s%ld-%d", (int)n, target, TEMP_FOLDER, (long)getpid(), 1000 + k);
+        if (rename(path, gone) != 0) continue;
+        for (int i = 0; i < TRIES && remove_result(kind, gone) != 0; i++) {}
+    }
+}
+
 /* ---------- tables ---------- */
 
 /* ----- lines ----- */

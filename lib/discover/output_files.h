@@ -40,6 +40,9 @@ glofnd_status gf_output_folder_path(gf_error *err, const gf_output_folder *f, co
 glofnd_status gf_output_folder_commit(gf_error *err, gf_output_folder *f);
 /* Removes an uncommitted folder, and frees. Accepts a zeroed struct. */
 void gf_output_folder_close(gf_output_folder *f);
+/* From another thread, before the process ends: the folders that this process is writing beside `target` go away, and can no longer be
+ * committed. */
+void gf_output_folder_abandon(const char *target, const gf_output_kind *kind);
 
 /* ----- tables ----- */
 

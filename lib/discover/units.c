@@ -926,6 +926,39 @@ static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) 
 
 /* ---------- the whole ---------- */
 
+typedef struct unit_shape {
+    int64_t rows;  /* of a unit; 0: not even a panel fits */
+    int64_t width; /* pairs above of an anchor that its file keeps; 0: they are found again */
+} unit_shape;
+
+/* *keep: entries of a list. */
+static unit_shape shape_units(const gf_pairs_task *t, const gf_units *u, int64_t n, size_t memory, int stream, int64_t *keep) {
+    const double above = 8.0 * (double)n * (double)(t->rank - 1);
+    const int listed = t->probe && t->rank - 1 <= t->top; /* the lists have all of them */
+    const int keeps = !listed && (t->probe || (!t->only_dup && above <= (double)memory));
+    unit_shape shape = {.width = keeps ? t->rank - 1 : 0};
+    *keep = GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1);
+    const size_t each = gf_best_bytes(GF_PANEL, *keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, u->source.dim) / GF_PANEL +
+                        (size_t)shape.width * sizeof(uint64_t);
+    const int64_t fit = (int64_t)(memory / 4 / each);
+    const int64_t most = stream ? UNIT_MAX : GF_MAX(UNIT_MAX, n / UNITS_MAX);
+    const int64_t rows = u->rows ? u->rows : GF_MIN(GF_MAX(n / UNITS, UNIT_MIN), most);
+    if (fit >= GF_PANEL) shape.rows = GF_MAX(GF_MIN(rows, fit) / GF_PANEL * GF_PANEL, GF_PANEL);
+    return shape;
+}
+
+double gf_discover_units_seconds(const gf_discover_spec *s, const gf_units *u) {
+    const gf_stream_search *stream = s->search->stream;
+    int64_t rank, keep;
+    double again = 0.0;
+    if (!stream || !stream->seconds || gf_discover_rank(NULL, s, u->source.n, &rank) != GLOFND_OK) return NAN;
+    gf_pairs_task t = gf_discover_task(s, rank, u->source.n, u->source.dim);
+    const unit_shape shape = shape_units(&t, u, u->source.n, s->task.memory, 1, &keep);
+    t.memory = s->task.memory / 2; /* of the rows */
+    const double first = shape.rows ? stream->seconds(&u->source, &t, shape.rows, &again) : NAN;
+    return shape.width || t.only_dup ? first : first + again;
+}
+
 static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover_data *d) {
     const size_t n = (size_t)d->good_n;
     const gf_stream_search *stream = j->s->search->stream;
@@ -936,22 +969,13 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
         if (!gf_cells_stream_fits(&j->cells)) j->folder.chunk = j->cells.chunk;
         if (j->t.probe) j->folder.samples = (gf_cell_sample(d->good_n) + SAMPLE_UNIT - 1) / SAMPLE_UNIT;
     } else TRY(stream->open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->stream));
-    const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
-    const int listed = j->t.probe && j->t.rank - 1 <= j->t.top; /* the lists have all of them */
-    const int keeps = !listed && (j->t.probe || (!j->t.only_dup && above <= (double)j->s->task.memory));
-    j->folder.width = keeps ? j->t.rank - 1 : 0;
-    const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
-    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
-                        (size_t)j->folder.width * sizeof(uint64_t);
-    const int64_t fit = (int64_t)(j->s->task.memory / 4 / each);
-    const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
-    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
-    FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
+    int64_t keep;
+    const unit_shape shape = shape_units(&j->t, j->u, d->good_n, j->s->task.memory, j->stream != NULL, &keep);
+    FAIL_IF(err, !shape.rows, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %d anchors do not fit into a quarter of the memory: raise memory, or lower k, "
             "alpha or top",
             (long long)keep, GF_PANEL);
-    rows = GF_MIN(rows, fit) / GF_PANEL * GF_PANEL;
-    j->folder.rows = GF_MAX(rows, GF_PANEL);
+    j->folder.rows = shape.rows, j->folder.width = shape.width;
     j->folder.units = (j->folder.n + j->folder.rows - 1) / j->folder.rows;
     j->folder.top = j->t.top, j->folder.below = j->t.below;
     /* Whatever decides the result, in 64 bits. */

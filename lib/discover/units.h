@@ -33,5 +33,7 @@ glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *so
                                           gf_discover_data *d);
 glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
                                     gf_discover_result *r);
+/* Seconds that gf_discover_run_units() is expected to take on one rank; NAN: not known. Some rows are read. */
+double gf_discover_units_seconds(const gf_discover_spec *s, const gf_units *u);
 /* Removes the folder, and all that it holds of a search. Other files stay, and then the folder. */
 void gf_unit_folder_remove(const char *path);

@@ -80,6 +80,9 @@ typedef struct gf_pairs_search {
     /* found: above and mutual (with lambda) against the opened ones. Pairs among `rows` are not computed. */
     glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
     void (*close)(void *state); /* NULL is fine */
+    /* Seconds that open and find are expected to take, by a search of some thousand random rows that is timed now. NAN: not known;
+     * NULL: never known. */
+    double (*seconds)(int64_t n, int64_t dim, const gf_pairs_task *t);
     /* Fails, with the reason, where a library that makes the search many times faster is missing. NULL: it needs none. */
     glofnd_status (*check_speed)(gf_error *err);
     const struct gf_stream_search *stream; /* the same beyond memory (gf_stream_search); NULL: not by this search */
@@ -114,6 +117,9 @@ typedef struct gf_stream_search {
     glofnd_status (*mutual)(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows, int64_t *mutual,
                             int32_t *root);
     void (*close)(void *state); /* NULL is fine */
+    /* As gf_pairs_search.seconds, for all rows of the source in units of `unit` anchors, without `mutual`; *again: seconds of `mutual`. Reads some rows.
+     * NULL: not known. */
+    double (*seconds)(const gf_row_source *source, const gf_pairs_task *t, int64_t unit, double *again);
 } gf_stream_search;
 
 extern const gf_stream_search gf_stream_search_cpu;

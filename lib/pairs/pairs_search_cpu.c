@@ -18,7 +18,9 @@
 #include "pairs/pairs_search.h"
 #include "util/array.h"
 #include "util/components.h"
+#include "util/machine.h"
 #include "util/parallel.h"
+#include "util/rng.h"
 
 enum {
     GROUP = 128, /* rows that share the columns while these are in the cache */
@@ -312,6 +314,60 @@ static glofnd_status query_rows(gf_error *err, void *state, const gf_vectors *ro
     return status;
 }
 
+/* ---------- expected time ---------- */
+
+enum { PACE_LEAST = 1024, PACE_MOST = 8192, PACE_TIMES = 2 }; /* rows of a timed search; the fastest of so many counts */
+#define PACE_WORK 4e9                                         /* multiplications of a thread in it */
+
+typedef struct pace { /* seconds */
+    double pair;      /* of a similarity */
+    double entry;     /* of one that gets into a list */
+} pace;
+
+/* Entries of n lists that keep the best `keep` of similarities in random order. */
+static double entries(double n, double keep) { return n * (keep < n ? keep * (1.0 + log(n / keep)) : n); }
+
+static double time_search(const gf_vectors *rows, gf_pairs_task t, int64_t keep) {
+    double least = INFINITY;
+    t.rank = keep, t.top = GF_MIN(t.top, keep), t.memory = SIZE_MAX / 2;
+    for (int k = 0; k < PACE_TIMES; k++) {
+        gf_pairs_found f = {0};
+        void *state = NULL;
+        glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows->n, t.top);
+        if (status == GLOFND_OK) status = open_rows(NULL, rows, t.threads, &state);
+        const double begun = gf_clock();
+        if (status == GLOFND_OK) status = find_pairs(NULL, state, &t, &f);
+        least = status == GLOFND_OK ? fmin(least, gf_clock() - begun) : NAN;
+        close_rows(state);
+        gf_pairs_found_free(&f);
+    }
+    return least;
+}
+
+/* Two searches of random rows, with short and with longer lists. Entries NAN: out of memory, or cancelled. */
+static pace measure_pace(int64_t n, int64_t dim, const gf_pairs_task *t, int integers) {
+    const double work = sqrt(PACE_WORK * (double)t->threads / (double)dim);
+    const int64_t rows = GF_MIN(n, work < PACE_LEAST ? PACE_LEAST : GF_MIN((int64_t)work, PACE_MOST));
+    const int64_t keep = GF_MAX(GF_MIN(whole_keep(t), rows / 8), 1);
+    const gf_pairs_task task = {
+        .top = t->top, .dup = INFINITY, .threads = t->threads, .watch.stop = t->watch.stop, .integers = integers};
+    float *x = malloc((size_t)rows * (size_t)dim * sizeof *x);
+    if (!x) return (pace){NAN, NAN};
+    gf_rng r = gf_rng_at(0, GF_RNG_SHAPES, 0, 0, 0);
+    for (int64_t i = 0; i < rows * dim; i++) x[i] = (float)gf_rng_u32(&r) - 0x1p31f;
+    const gf_vectors v = {.x = x, .n = rows, .dim = dim};
+    const double m = (double)rows, few = time_search(&v, task, 1), more = keep > 1 ? time_search(&v, task, keep) : few;
+    free(x);
+    return (pace){few / (0.5 * m * m), fmax(more - few, 0.0) / (entries(m, (double)keep) - entries(m, 1.0) + 1.0)};
+}
+
+static double find_seconds(int64_t n, int64_t dim, const gf_pairs_task *t) {
+    const double pairs = 0.5 * (double)n * (double)n, rows = (double)n, keep = (double)GF_MAX(whole_keep(t), 1);
+    const pace p = measure_pace(n, dim, t, by_integers(n, dim, t) ? 1 : -1);
+    if (one_pass(n, t)) return p.pair * pairs + p.entry * entries(rows, keep);
+    return 3.0 * p.pair * pairs + p.entry * (entries(rows, keep) + entries(rows, (double)GF_MAX(t->top, 1)));
+}
+
 const gf_pairs_search gf_pairs_search_cpu = {
     .name = "cpu",
     .plan = plan_search,
@@ -319,6 +375,7 @@ const gf_pairs_search gf_pairs_search_cpu = {
     .find = find_pairs,
     .query = query_rows,
     .close = close_rows,
+    .seconds = find_seconds,
     .stream = &gf_stream_search_cpu,
 };
 
@@ -509,6 +566,24 @@ static glofnd_status stream_mutual(gf_error *err, void *state, const gf_pairs_ta
     return status;
 }
 
+/* Rows that do not fit pass by each unit. */
+static double stream_seconds(const gf_row_source *source, const gf_pairs_task *t, int64_t unit, double *again) {
+    const double n = (double)source->n, pairs = n * n, keep = (double)GF_MAX(whole_keep(t), 1);
+    const pace p = measure_pace(source->n, source->dim, t, -1);
+    int32_t row[GF_ROW_PIECE];
+    const int64_t some = GF_MIN(source->n, GF_ROW_PIECE);
+    gf_panels piece = {0};
+    gf_components_init(row, some); /* row i is i */
+    const double begun = gf_clock();
+    if (gf_row_source_pack(NULL, source, row, some, some, t->threads, &piece) != GLOFND_OK) return NAN;
+    const double read = (gf_clock() - begun) / (double)some * n;
+    gf_panels_free(&piece);
+    const int fits = t->memory / ((size_t)source->dim * sizeof(float)) >= (size_t)source->n;
+    const double passes = fits ? 1.0 : ceil(n / (double)unit);
+    *again = p.pair * pairs + (fits ? 0.0 : read * passes);
+    return p.pair * pairs + p.entry * entries(n, keep) + read * passes;
+}
+
 static void close_stream(void *state) {
     pairs_stream *s = state;
     if (s) gf_panels_free(&s->columns);
@@ -519,4 +594,5 @@ const gf_stream_search gf_stream_search_cpu = {.open = open_stream,
                                                .chunks = stream_chunks,
                                                .thresholds = stream_thresholds,
                                                .mutual = stream_mutual,
-                                               .close = close_stream};
+                                               .close = close_stream,
+                                               .seconds = stream_seconds};

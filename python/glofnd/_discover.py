@@ -213,17 +213,19 @@ class Discovery:
             self.decide()
 
     def decide(self, keep: Any = "first", *, splits: Any = None, outliers: int = 1000, sample: int = 0,
-               pred_probs: Any = None, rows: int = 0) -> "Discovery":
+               pred_probs: Any = None, rows: int = 0, probe: bool = False) -> "Discovery":
         """Decides again, without a search: which of two duplicates is kept, and what discover() explains of the others.
 
         rows: keep this number of rows; duplicates are removed at the similarity that this takes (keep_limit).
 
         pred_probs: [n][classes], a classifier's out-of-sample probability of label 0, 1, ... for each row. Label issues are then those
         of confident learning.
+        probe: label issues also by a linear classifier on the embeddings, which predicts each row by the others.
         """
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: decide before")
-        spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0), rows=_number("rows", rows, 0))
+        spec = _lib.DecideSpec(outliers=_number("outliers", outliers, 0) or -1, sample=_number("sample", sample, 0), rows=_number("rows", rows, 0),
+                               probe=int(bool(probe)))
         if isinstance(keep, str):
             if keep not in _RULES:
                 raise ArgumentError(f"keep is {keep!r}; expected {', '.join(map(repr, _RULES))}, or a number of each row: the larger is kept")
@@ -536,7 +538,7 @@ def _refuse_others(options: dict[str, Any]) -> None:
     for name in options:
         here = _OF_THE_PROGRAM.get(name)
         known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor, keep, " \
-            "splits, outliers, sample, negatives, approx, only_duplicates, out, format, replace, graph, resume, engine, workers, patience, embed, batch"
+            "splits, outliers, sample, negatives, approx, only_duplicates, center, probe, pred_probs, rows, query, stored, query_names, out, format, replace, graph, resume, engine, workers, patience, embed, batch"
         raise _lib.OptionError(f'unknown option "{name}"; ' + (f"here its name is {here}" if here else f"there are {known}"))
 
 
@@ -693,7 +695,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
              tensor: Optional[str] = None, keep: Any = "first", rows: int = 0, splits: Any = None, outliers: int = 1000, sample: int = 0,
              negatives: int = 0, approx: int = 0, only_duplicates: bool = False, graph: bool = False,
              resume: Union[bool, str, os.PathLike] = False, out: Union[None, str, os.PathLike] = None, format: str = "tsv",  # noqa: A002
-             replace: bool = False, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0,
+             replace: bool = False, center: bool = False, probe: bool = False, pred_probs: Any = None, engine: Optional[str] = None, workers: int = 0, patience: float = 120.0,
              embed: Union[None, str, Callable[[list[Any]], Any]] = None, batch: int = 256, query: Any = None, stored: Any = None,
              query_names: Any = None, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
@@ -730,6 +732,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     splits      {name: (first, end)}: leaks between these rows; rows of an earlier split are kept rather than those of a later one
     outliers    rows to list in outliers(); sample: rows of a diverse subset
     negatives   most similar others of each row that are not above its threshold, at most 64
+    center      subtract the mean of all rows first: for embeddings that all point in nearly one direction
+    probe       label issues also by a linear classifier on the embeddings; pred_probs: by probabilities of your own (both as in decide())
     approx      compare a row only with those of this many nearest cells; only_duplicates: nothing else, in less than n² time
     progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
     """
@@ -780,7 +784,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if query is not None:
         return _compare(source, query, stored, texts, query_names, watch_of=progress, place=(out, replace, format), asked={
             "device": _lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], "alpha": alpha or 0.0, "k": k or 0, "top": top or -1,
-            "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads}, path=paths is not None)
+            "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads, "center": int(bool(center))},
+            path=paths is not None)
     if alpha is None and k is None and not only_duplicates:
         alpha = 0.01
     if device == "cuda":
@@ -792,7 +797,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         "device": _lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], "alpha": alpha or 0.0, "k": k or 0, "top": top or -1,
         "max_pairs": max_pairs, **similarity, "memory": memory or _half_of_memory(), "threads": threads,
         "negatives": _number("negatives", negatives, 0, 64), "approx": _number("approx", approx, 0, 65536),
-        "only_duplicates": int(only_duplicates), "parts": parts, "patience": float(patience)}
+        "only_duplicates": int(only_duplicates), "parts": parts, "patience": float(patience), "center": int(bool(center))}
     if out is not None:
         _check_place(out, replace, format)
     watch = _Watch(progress)
@@ -808,8 +813,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         watch.close(handle is not None)
     found = Discovery(handle, texts, source.dim, label, classes, "memory" if paths is None else source.source)
     given = keep if isinstance(keep, str) else np.asarray(keep)
-    if splits or sample or rows or outliers != 1000 or not isinstance(given, str) or given != "first":
-        found.decide(given, splits=splits, outliers=outliers, sample=sample, rows=rows)
+    if splits or sample or rows or probe or pred_probs is not None or outliers != 1000 or not isinstance(given, str) or given != "first":
+        found.decide(given, splits=splits, outliers=outliers, sample=sample, rows=rows, probe=probe, pred_probs=pred_probs)
     if out is not None:
         found.save(out, replace=replace, format=format, graph=graph)
     return found

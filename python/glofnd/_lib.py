@@ -83,7 +83,7 @@ STRUCTS["glofnd_discover_spec"] = [
     ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("duplicates", c_int32), ("progress", PROGRESS),
     ("user", c_void_p), ("files", c_void_p), ("negatives", c_int64), ("approx", c_int64), ("only_duplicates", c_int32),
     ("worker", c_int32), ("parts", c_char_p), ("patience", c_double), ("stored", c_char_p), ("query", c_void_p), ("query_n", c_int64),
-    ("query_stride", c_int64), ("query_dtype", c_int32), ("reserved", c_int32),
+    ("query_stride", c_int64), ("query_dtype", c_int32), ("center", c_int32),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
     ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),
@@ -100,7 +100,7 @@ STRUCTS["glofnd_discovery_arrays"] = [
 ]
 STRUCTS["glofnd_row_split"] = [("name", c_char_p), ("first", c_int64), ("rows", c_int64)]
 STRUCTS["glofnd_decide_spec"] = [
-    ("size", c_size_t), ("keep", c_int32), ("reserved", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
+    ("size", c_size_t), ("keep", c_int32), ("probe", c_int32), ("score", c_void_p), ("split", c_void_p), ("splits", c_int64), ("outliers", c_int64),
     ("sample", c_int64), ("pred_probs", c_void_p), ("pred_classes", c_int64), ("rows", c_int64),
 ]
 STRUCTS["glofnd_decisions"] = [

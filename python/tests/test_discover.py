@@ -406,7 +406,34 @@ class Decisions(unittest.TestCase):
         doubts = glofnd.discover(self.x, k=5, labels=labels).label_issues()
         self.assertEqual(sorted(doubts.row[:4].tolist()), wrong)
         self.assertEqual(doubts.suggested[:4].tolist(), self.labels[doubts.row[:4]].tolist())
-        self.assertTrue((doubts.probability[:4] > 0.5).all())
+        # Rows 30 and 150 are of one class, and have one label: that may be usual.
+        self.assertEqual((doubts.probability[:4] > 0.5).tolist(), [row in (77, 263) for row in doubts.row[:4]])
+
+    def test_a_probe_is_evidence_about_labels(self):
+        labels = self.labels.copy()
+        wrong = [30, 77, 150, 263]
+        labels[wrong] = (labels[wrong] + 5) % 12
+        found = glofnd.discover(self.x, k=5, labels=labels, probe=True)
+        doubts = found.label_issues()
+        self.assertEqual(sorted(doubts.row[:4].tolist()), wrong)
+        self.assertTrue((doubts.probability[:4] > 0.9).all())
+        self.assertFalse(np.array_equal(doubts.score, found.decide().label_issues().score))
+        self.assertTrue(np.array_equal(doubts.score, found.decide(probe=True).label_issues().score))
+        with self.assertRaises(glofnd.OptionError) as caught:
+            glofnd.discover(self.x, k=5, probe=True)
+        self.assertIn("needs labels", str(caught.exception))
+
+    def test_center_subtracts_the_mean(self):
+        x = self.x + 50
+        at = glofnd.discover(x, k=5, center=True)
+        here = glofnd.discover(x - x.mean(0), k=5)
+        self.assertTrue(np.allclose(at.threshold, here.threshold, atol=1e-4))
+        self.assertTrue((at.neighbours[:, 0] == here.neighbours[:, 0]).mean() > 0.99)
+        new = x[:7] * np.float32(1.001)
+        with tempfile.TemporaryDirectory() as folder:
+            at.save(folder + "/a")
+            again = glofnd.discover(x, query=new, stored=folder + "/a", center=True)
+        self.assertEqual(again.neighbours[:, 0].tolist(), list(range(7)))
 
     def test_probabilities_decide_on_labels(self):
         labels = self.labels.copy()

@@ -324,30 +324,37 @@ TEST(issues_are_labels_that_neighbours_contradict) {
     gf_decisions_free(&x);
 }
 
-/* A third of the rows are alike, and 30 % of them have label 1: these are issues, and the probability of label 0, 70 % in truth, is near that. */
-TEST(probabilities_of_labels_are_near_their_shares) {
-    enum { ROWS = 3000, TOP = 10 };
-    static int32_t label[ROWS], good[ROWS], copy[ROWS], other[ROWS * TOP];
+/* Neighbours are mostly of the same quarter, of some rows more than of others. Three quarters have a class each, and 4 % of their labels are changed to another of these classes. In
+ * the last quarter 70 % have label 3, and 30 % label 4, which is usual there. So a changed label is probably wrong, and a usual one is not. */
+TEST(probabilities_of_issues_are_near_their_shares) {
+    enum { ROWS = 6000, TOP = 10 };
+    static int32_t label[ROWS], good[ROWS], copy[ROWS], other[ROWS * TOP], truth[ROWS];
     static float similarity[ROWS * TOP], lambda[ROWS];
     rng g = {3};
     gf_discover_data y = {.n = ROWS, .dim = 1, .label = label, .good = good, .copy_of = copy, .good_n = ROWS};
     gf_discover_result found = {.f = {.n = ROWS, .top = TOP, .lambda = lambda, .other = other, .similarity = similarity}};
     const gf_decide_spec none = {0};
     gf_decisions x = {0};
-    for (int i = 0; i < ROWS; i++) { /* neighbours are of the same third */
-        const double share[3] = {0.0, 0.3, 1.0};
-        label[i] = rng_uniform(&g) < share[i % 3], good[i] = copy[i] = i;
-        for (int k = 0; k < TOP; k++) other[i * TOP + k] = (i + 3 * (k < TOP / 2 ? k + 1 : k - TOP)) % ROWS;
-        for (int k = 0; k < TOP; k++) other[i * TOP + k] = (other[i * TOP + k] + ROWS) % ROWS, similarity[i * TOP + k] = 0.5f;
+    int changed = 0, listed[2] = {0};
+    for (int i = 0; i < ROWS; i++) {
+        truth[i] = i % 4 < 3 ? i % 4 : 3 + (rng_uniform(&g) < 0.3), good[i] = copy[i] = i;
+        label[i] = truth[i] < 3 && rng_uniform(&g) < 0.04 ? (truth[i] + 1 + (rng_uniform(&g) < 0.5)) % 3 : truth[i];
+        changed += label[i] != truth[i];
+        const double strays = 0.7 * rng_uniform(&g);
+        for (int k = 0; k < TOP; k++) {
+            const int any = (int)(rng_uniform(&g) * ROWS), same = any - any % 4 + i % 4;
+            other[i * TOP + k] = rng_uniform(&g) < strays ? any : same, similarity[i * TOP + k] = 0.5f;
+        }
     }
-    assert_int_equal(gf_label_issues(&err, &none, &y, &found, &x), GLOFND_OK);
-    double said = 0.0;
+    assert_int_equal(gf_label_issues(&err, &none, &s, &y, &found, &x), GLOFND_OK);
+    double said[2] = {0}, right = 0.0;
     for (int64_t k = 0; k < x.issues; k++) {
-        assert_int_equal(x.issue[k].position % 3, 1);
-        said += x.issue[k].probability / (double)x.issues;
+        const int32_t at = x.issue[k].position, is = label[at] == truth[at];
+        listed[is]++, said[is] += x.issue[k].probability;
+        right += !is && x.issue[k].suggested == truth[at];
     }
-    assert_true(x.issues > 200);
-    assert_true(said > 0.5 && said < 0.8);
+    assert_true(changed > 100 && listed[0] > 0.95 * changed && right > 0.95 * listed[0]);
+    assert_true(fabs(said[0] + said[1] - right) < 0.25 * right && said[1] < 0.05 * listed[1] && listed[1] > 200);
     gf_decisions_free(&x);
 }
 
@@ -370,7 +377,7 @@ TEST(issues_by_probabilities_are_those_of_cleanlab) {
             sum += weight[k] = (i * i * 37 + k * 61 + i * k * 13) % 97 + 1 + (k == label[i] ? 25 : 0);
         for (int k = 0; k < LABELS; k++) p[i][k] = (float)(weight[k] / sum);
     }
-    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_OK);
+    assert_int_equal(gf_label_issues(&err, &c, &s, &y, &found, &x), GLOFND_OK);
     assert_int_equal(x.issues, sizeof row / sizeof *row);
     for (int64_t k = 0; k < x.issues; k++) {
         assert_int_equal(x.issue[k].position, row[k]);
@@ -379,15 +386,15 @@ TEST(issues_by_probabilities_are_those_of_cleanlab) {
     }
     gf_decisions_free(&x);
     label[0] = -1, x = (gf_decisions){0}; /* unknown: no issue */
-    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_OK);
+    assert_int_equal(gf_label_issues(&err, &c, &s, &y, &found, &x), GLOFND_OK);
     assert_true(x.issues > 0 && x.issue[0].position == 39);
     gf_decisions_free(&x);
     x = (gf_decisions){0}, label[3] = LABELS;
-    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_label_issues(&err, &c, &s, &y, &found, &x), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "row 3 has label 5"));
     gf_decisions_free(&x);
     x = (gf_decisions){0}, label[3] = 0, p[7][2] = NAN;
-    assert_int_equal(gf_label_issues(&err, &c, &y, &found, &x), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_label_issues(&err, &c, &s, &y, &found, &x), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "row 7, label 2"));
     gf_decisions_free(&x);
 }

@@ -324,6 +324,25 @@ TEST(folders_are_whole_or_not_there) {
     assert_false(exists(scratch_path(&box, "result/mark")));
 }
 
+TEST(an_abandoned_folder_cannot_appear) {
+    const char *target = scratch_path(&box, "abandoned");
+    char temp[256];
+    gf_output_folder f;
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_OK);
+    put_file(&f, "mark");
+    snprintf(temp, sizeof temp, "%s", f.temp);
+    gf_output_folder_abandon(target, &results);
+    assert_false(exists(temp) || exists(target));
+    assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_E_IO);
+    gf_output_folder_close(&f);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_OK);
+    put_file(&f, "mark");
+    assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
+    gf_output_folder_close(&f);
+    gf_output_folder_abandon(target, &results); /* nothing to do */
+    assert_true(exists(target));
+}
+
 static void write_to(const char *path) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);

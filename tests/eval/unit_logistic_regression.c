@@ -222,36 +222,6 @@ TEST(equals_scikit_learn) {
     gf_features_free(&test);
 }
 
-/* More features than rows: a classifier that has seen the labels would repeat each of them, random as they are. */
-TEST(out_of_fold_probabilities_have_not_seen_their_label) {
-    enum { ROWS = 60, DIMS = 80, CLASSES = 3 };
-    if (without_lbfgs()) skip();
-    gf_features f = {0};
-    float p[2][ROWS][CLASSES];
-    int repeated = 0;
-    assert_int_equal(gf_features_alloc(NULL, &f, ROWS, DIMS), GLOFND_OK);
-    gf_rng g = gf_rng_at(5, GF_RNG_INIT, 0, 0, 0);
-    for (int i = 0; i < ROWS * DIMS; i++) f.x[i] = (float)gf_rng_normal(&g);
-    for (int i = 0; i < ROWS; i++) f.label[i] = i < 2 ? 2 : i % 2; /* class 2 is in two folds of five */
-    for (int t = 0; t < 2; t++) {
-        const gf_out_of_fold o = {.classes = CLASSES, .seed = 3, .threads = 1 + 2 * t};
-        assert_int_equal(gf_out_of_fold_probabilities(NULL, &o, &f, &p[t][0][0]), GLOFND_OK);
-    }
-    assert_memory_equal(p[0], p[1], sizeof p[0]);
-    for (int i = 0; i < ROWS; i++) {
-        const float *q = p[0][i];
-        assert_true(fabs((double)q[0] + (double)q[1] + (double)q[2] - 1.0) < 1e-6);
-        repeated += q[f.label[i]] > 0.5f;
-    }
-    assert_in_range(repeated, 15, 45);
-    const gf_out_of_fold one = {.classes = 1, .threads = 1};
-    assert_int_equal(gf_out_of_fold_probabilities(NULL, &one, &f, &p[0][0][0]), GLOFND_E_ARGUMENT);
-    atomic_int stop = 1;
-    const gf_out_of_fold stopped = {.classes = CLASSES, .threads = 1, .watch.stop = &stop};
-    assert_int_equal(gf_out_of_fold_probabilities(NULL, &stopped, &f, &p[0][0][0]), GLOFND_E_CANCELLED);
-    gf_features_free(&f);
-}
-
 TEST(a_neighbouring_solution_is_a_good_start) {
     if (without_lbfgs()) skip();
     gf_features f = make(2000, 30, 6, 1.0, 20);

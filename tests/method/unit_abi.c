@@ -63,7 +63,7 @@ static const entry TABLE[] = {
 #define F(name) FIELD(glofnd_discover_spec, name)
     F(size), F(n), F(dim), F(x), F(label), F(stride), F(dtype), F(device), F(alpha), F(k), F(top), F(max_pairs), F(dup),
     F(memory), F(threads), F(duplicates), F(progress), F(user), F(files), F(negatives), F(approx), F(only_duplicates),
-    F(worker), F(parts), F(patience), F(stored), F(query), F(query_n), F(query_stride), F(query_dtype), F(reserved),
+    F(worker), F(parts), F(patience), F(stored), F(query), F(query_n), F(query_stride), F(query_dtype), F(center),
 #undef F
 #define F(name) FIELD(glofnd_discovery_arrays, name)
     F(size), F(n), F(top), F(usable), F(rank), F(kind), F(threshold), F(above), F(mutual), F(hits), F(copies), F(neighbour),
@@ -76,7 +76,7 @@ static const entry TABLE[] = {
     F(name), F(first), F(rows),
 #undef F
 #define F(name) FIELD(glofnd_decide_spec, name)
-    F(size), F(keep), F(reserved), F(score), F(split), F(splits), F(outliers), F(sample), F(pred_probs), F(pred_classes),
+    F(size), F(keep), F(probe), F(score), F(split), F(splits), F(outliers), F(sample), F(pred_probs), F(pred_classes),
     F(rows),
 #undef F
 #define F(name) FIELD(glofnd_decisions, name)
@@ -116,7 +116,7 @@ TEST(structs_have_no_hidden_padding) {
     ENDS_WITH(glofnd_stats, grad_bias);
     ENDS_WITH(glofnd_embedding_files, label);
     ENDS_WITH(glofnd_embeddings_info, label);
-    ENDS_WITH(glofnd_discover_spec, reserved);
+    ENDS_WITH(glofnd_discover_spec, center);
     ENDS_WITH(glofnd_discovery_arrays, dup);
     ENDS_WITH(glofnd_row_split, rows);
     ENDS_WITH(glofnd_decide_spec, rows);

@@ -54,7 +54,7 @@ python3 make.py || fail "embeddings"
 
 # A result, whole: 58 usable rows; ceil(0.1 * 57) = 6, so five others of each lie above, fewer where some are equal.
 expect 0 " s, search " "$glofnd" discover x.npy --out times
-grep -qE "at most [1-9][0-9.]* [kM]B of memory" err || fail "what it takes: $(head -n 1 err)"
+grep -qE "at most [1-9][0-9.]* [kM]B of memory.* the search: less than 2s" err || fail "what it takes: $(head -n 1 err)"
 expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --format jsonl --out a --threads 1
 for f in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv duplicate_groups.tsv bad_rows.tsv anchors.npy \
     neighbours.npy similarities.npy summary.json summary.txt; do
@@ -268,4 +268,16 @@ kill -INT $child
 wait $child
 code=$?
 [ $code -eq 1 ] && grep -q "stopped; nothing is written" err || fail "exit code $code after an interrupt"
+grep -qE "the search: about [0-9hms]+$" err || fail "no time was expected: $(cat err)"
 [ ! -e stopped ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "an interrupt left something behind"
+
+# A call that waits for a file is named in the log of progress, and ends at the first signal.
+mkfifo endless.csv
+timeout -k 5 120 "$glofnd" discover x.npy --names endless.csv --out stopped > out 2> err &
+child=$!
+until grep -q "reading: 0.0 %" err || ! kill -0 $child; do sleep 0.1; done
+kill -INT $child
+wait $child
+code=$?
+[ $code -eq 1 ] && grep -q "stopped; nothing is written" err || fail "exit code $code of a call that waited for a file: $(cat err)"
+[ ! -e stopped ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "an interrupt of a waiting call left something behind"

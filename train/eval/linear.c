@@ -50,7 +50,6 @@ typedef struct pass { /* one call */
     const int64_t *rows;
     int64_t count, parts;
     int32_t *rank;
-    float *probability; /* [f->n][classes] */
 } pass;
 
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -256,27 +255,6 @@ void gf_linear_rank(gf_linear *m, const gf_features *f, int32_t *rank) {
     assert(f->dim == m->dim);
     pass p = {.m = m, .f = f, .count = f->n, .rank = rank};
     gf_parallel(m->work->threads, tiles_of(f->n), rank_tile, &p);
-}
-
-static void probability_tile(void *arg, int64_t t, int thread) {
-    const pass *p = arg;
-    const gf_linear *m = p->m;
-    scratch *x = &m->work->scratch[thread];
-    const int n = (int)(p->count - t * SAMPLES < SAMPLES ? p->count - t * SAMPLES : SAMPLES);
-    score_tile(p, x, t * SAMPLES, n);
-    for (int s = 0; s < n; s++) {
-        float *to = p->probability + p->rows[t * SAMPLES + s] * m->classes, max = x->z[s];
-        double sum = 0.0;
-        for (int64_t c = 1; c < m->classes; c++) max = GF_MAX(max, x->z[c * SAMPLES + s]);
-        for (int64_t c = 0; c < m->classes; c++) sum += exp((double)x->z[c * SAMPLES + s] - (double)max);
-        for (int64_t c = 0; c < m->classes; c++) to[c] = (float)(exp((double)x->z[c * SAMPLES + s] - (double)max) / sum);
-    }
-}
-
-void gf_linear_probabilities(gf_linear *m, const gf_features *f, const int64_t *rows, int64_t count, float *probability) {
-    assert(f->dim == m->dim);
-    pass p = {.m = m, .f = f, .rows = rows, .count = count, .probability = probability};
-    gf_parallel(m->work->threads, tiles_of(count), probability_tile, &p);
 }
 
 double gf_rank_top(const int32_t *rank, int64_t n, int32_t top) {

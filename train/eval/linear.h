@@ -31,8 +31,6 @@ double gf_linear_loss(gf_linear *m, const gf_features *f, const int64_t *rows, i
 /* rank [f->n]: number of classes that score above the row's own (ties: the smaller class first); -1: no label, or one that is not
  * below `classes`. */
 void gf_linear_rank(gf_linear *m, const gf_features *f, int32_t *rank);
-/* probability [f->n][classes]: softmax of the scores of rows[0 .. count-1]; other rows stay as they are. */
-void gf_linear_probabilities(gf_linear *m, const gf_features *f, const int64_t *rows, int64_t count, float *probability);
 
 /* Top-k accuracy of ranks (share below `top` among rows with a label), and mean over classes of the top-1. NaN: no labels. */
 double gf_rank_top(const int32_t *rank, int64_t n, int32_t top);
@@ -137,20 +135,6 @@ typedef struct gf_logistic {
 /* Starts from the weights of m, such as the solution of a similar l2. Labels of all rows of f are below m->classes.
  * E_NUMERIC: a feature is not finite. E_UNSUPPORTED: built without liblbfgs. */
 glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m);
-
-/* ----- out-of-fold probabilities: each row is predicted by a logistic regression (l2 1) on the other folds ----- */
-
-#define GF_FOLDS 5
-
-typedef struct gf_out_of_fold {
-    int64_t classes;
-    uint64_t seed; /* of the folds, which are stratified */
-    int threads;
-    gf_job_progress watch;
-} gf_out_of_fold;
-
-/* probability [f->n][classes]. Labels of all rows are below `classes`. */
-glofnd_status gf_out_of_fold_probabilities(gf_error *err, const gf_out_of_fold *o, const gf_features *f, float *probability);
 
 /* ----- transfer: logistic regression on features of a different dataset, over a range of l2 strengths ----- */
 
