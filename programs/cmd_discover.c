@@ -1109,7 +1109,7 @@ static const gf_option rows[] = {
                "float [samples][labels]: a classifier's out-of-sample probabilities; label issues by confident learning"),
     CLI_SWITCH(F, center, "center", "subtract the mean of all rows first; helps if all embeddings point in nearly one direction"),
     CLI_SWITCH(F, probe, "probe",
-               "label issues also by a classifier: logistic regression on the embeddings, cross-validated in five folds"),
+               "label issues also by a linear classifier on the embeddings, which predicts each row by the others"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files or tables with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "tensor of a .safetensors file; default: the only one with two axes"),
     CLI_STRING(F, column, "column", "NAME", "column of embeddings in Parquet files and tables; default: the only one that fits"),
