@@ -353,7 +353,7 @@ static const char *expected_time(amount_text out, double seconds) {
     char time[16] = "2s";
     if (seconds >= 2.0) gf_progress_time(seconds, time, sizeof time);
     if (isnan(seconds)) snprintf(out, sizeof(amount_text), "time not known");
-    else snprintf(out, sizeof(amount_text), "%s %s", seconds < 2.0 ? "less than" : "about", time);
+    else snprintf(out, sizeof(amount_text), "%s %.12s", seconds < 2.0 ? "less than" : "about", time);
     return out;
 }
 

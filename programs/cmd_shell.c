@@ -28,8 +28,8 @@ static void print_text(FILE *f, const char *text) {
 static void print_title(FILE *f, const char *name) {
     fprintf(f, ".TH \"");
     for (; *name; name++) fputc(*name >= 'a' && *name <= 'z' ? *name - 32 : *name, f);
-    fprintf(f, "\" 1 \"\" \"GloFND %d.%d.%d\" \"User Commands\"\n", GLOFND_VERSION_MAJOR, GLOFND_VERSION_MINOR,
-            GLOFND_VERSION_PATCH);
+    fprintf(f, "\" 1 \"\" \"GloFND %d.%d.%d\" \"User Commands\"\n.ad l\n", GLOFND_VERSION_MAJOR, GLOFND_VERSION_MINOR,
+            GLOFND_VERSION_PATCH); /* lists of values are long words: no line is stretched */
 }
 
 /* ----- man: pages ----- */

@@ -17,7 +17,7 @@ both kmeans --detector groups --groups kmeans --kmeans-groups 3,9 --kmeans-epoch
 # A small lr for simclr, whose gradients are 20 times those of sogclr: else roundings of the weights grow.
 both wcl --loss simclr --detector components --action attract --attract-omega 1 --lr 1e-6
 both temperatures --loss isogclr-views
-both support --detector fnc --fnc-rule topk --fnc-support 3 --fnc-aggregate max --alpha 0.02
+both support --detector fnc --fnc-rule topk --fnc-support 3 --alpha 0.02
 export ODD="--groups odd.txt"
 call ranks 2 $images --epochs 2 --detector groups --groups ids.txt --out wrong
 wants "another file on one rank" 1 "value of 'groups'"
