@@ -404,7 +404,7 @@ static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updati
 /* SHRINKAGE: the shared row has started. What a kernel noted stays true until the state is replaced. */
 static int pool_is_there(const gf_device_step *call) {
     const volatile int32_t *there = call->s ? call->s->pool_there : NULL;
-    return there && there[0] && there[call->plan->sides - 1];
+    return there && there[0] && there[call->plan->anchored - 1];
 }
 
 static int pool_may_start(const gf_device_step *call) { return call->plan->pooled && !pool_is_there(call); }

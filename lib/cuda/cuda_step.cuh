@@ -240,10 +240,10 @@ __device__ __forceinline__ void gf_pool_squares(const gf_cuda_step &x, int i, in
     }
 }
 
-/* Sums of a block's rows for the pool, as gf_cuda_control.moves. All threads of the block call it. */
+/* Sums of a block's rows for the pool, as gf_cuda_control.moves. Sides without anchors have no pool. All threads of the block call it. */
 __device__ __forceinline__ void gf_sum_pool(const gf_cuda_step &x, int64_t from, double (&t)[2 * GF_POOL_FIELDS]) {
     const int64_t own = x.plan.rows * x.plan.per_sample, r = from + threadIdx.x;
-    for (int i = 0; i < x.plan.sides; i++) {
+    for (int i = 0; i < x.plan.anchored; i++) {
         const int64_t at = max(from, i * own), end = min(from + GF_SUM_THREADS, (i + 1) * own);
         double *y = t + i * GF_POOL_FIELDS;
         const int64_t a = (r - i * own) / x.plan.per_sample;
@@ -261,7 +261,7 @@ __device__ __forceinline__ void gf_sum_pool(const gf_cuda_step &x, int64_t from,
 __device__ __forceinline__ void gf_move_pool(const gf_cuda_step &x) {
     gf_cuda_control *c = x.control;
     double lambda = 0.0;
-    for (int i = 0; i < x.plan.sides; i++) {
+    for (int i = 0; i < x.plan.anchored; i++) {
         const double *y = c->moves[i];
         glofnd_anchor pool = c->shared[i];
         gf_pool_move(&x.plan.learner, &pool, y[0], y[1], y[2] / y[3]);

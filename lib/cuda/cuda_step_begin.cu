@@ -178,7 +178,7 @@ static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t posit
 static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_anchor &own) {
     const glofnd_anchor row = x.plan.shared || x.plan.pooled ? shared_row(x, i) : own;
     if (!x.plan.pooled) return gf_row_starts(&x.plan, &row);
-    if (gf_pool_starts(&row)) x.control->pool_starts[i] = 1;
+    if (gf_pool_starts(&row) && i < x.plan.anchored) x.control->pool_starts[i] = 1;
     return gf_pool_starts(&row) || gf_row_starts_itself(&x.plan, i, &own);
 }
 
