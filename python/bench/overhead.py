@@ -35,7 +35,7 @@ def main():
     print(f"PyTorch {torch.__version__}, {device}\n\n| B | d | C | forward | Python adds | forward and backward | a loss of one addition |")
     print("|---|---|---|---|---|---|---|")
     for batch, dim in ((8, 8), (32, 64), (256, 128), (1024, 128))[:None if device != "cpu" else 2]:
-        criterion = GloFNDLoss(1000, "simclr", alpha=0.1, threads=1).to(device)
+        criterion = GloFNDLoss(max(1000, batch), "simclr", alpha=0.1, threads=1).to(device)
         a, b = (torch.randn(batch, dim, device=device, requires_grad=True) for _ in range(2))
         index = torch.arange(batch, device=device)
         core, grads = criterion._core, [torch.empty_like(a) for _ in range(2)]
