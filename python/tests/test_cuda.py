@@ -303,7 +303,18 @@ class Cuda(unittest.TestCase):
 
 # ----- ranks ------------------------------------------------------------------------------------------------------------------
 
-RANK_CASES = tuple(case for case in test_distributed.CASES if case.get("neighbour_share", 1) == 1)
+RANK_CASES = tuple(case for case in test_distributed.CASES if case.get("neighbour_share", 1) == 1 and not case.get("repeats"))
+REPEATS = {"loss": "sogclr", "repeats": True}  # copies of a sample on both ranks
+
+
+def refuse_copies_on_both_ranks(rank):
+    """Both ranks raise, none waits."""
+    try:
+        test_distributed.train(REPEATS, rank, 2, "cuda")
+    except glofnd.AnchorIndexError as failure:
+        assert "copies of a sample must lie on one rank" in str(failure), failure
+        return
+    raise AssertionError("copies of a sample on both ranks were accepted")
 
 
 def several_ranks_on_one_gpu(rank, port, folder):
@@ -311,6 +322,7 @@ def several_ranks_on_one_gpu(rank, port, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
     torch.save([test_distributed.train(options, rank, 2, "cuda") for options in RANK_CASES], os.path.join(folder, f"{rank}.pt"))
+    refuse_copies_on_both_ranks(rank)
     dist.destroy_process_group()
 
 
