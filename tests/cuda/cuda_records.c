@@ -154,6 +154,7 @@ TEST(queued_sums_give_the_bits_of_sums_on_the_host) {
             }
             for (int i = 0; i < 2; i++) {
                 x[i].s.o.learner = (glofnd_learner)learner;
+                if (learner == GLOFND_LEARN_SHRINKAGE) x[i].s.o.lambda_init = GLOFND_INIT_AUTO;
                 x[i].s.o.detector = detector ? GLOFND_DETECT_SINGLE : GLOFND_DETECT_GLOFND;
                 expect_ok(x[i].ctx, glofnd_ctx_configure(x[i].ctx, &x[i].s.o));
                 expect_ok(x[i].ctx, glofnd_ctx_reduce(x[i].ctx, sum_here, NULL));
