@@ -1,4 +1,4 @@
-"""The Python code of README.md and docs/python.md runs, and prints what stands behind it. Numbers may differ by rounding."""
+"""The Python code of README.md, docs/python.md and two other pages runs, and prints what stands behind it. Numbers may differ by rounding."""
 
 import contextlib
 import importlib.util
@@ -63,7 +63,7 @@ class Documents(unittest.TestCase):
         import torch
         from glofnd.torch import GloFNDLoss
         torch.manual_seed(0)
-        criterion = self.run_block(os.path.join("docs", "python.md"), "neighbours=5", {"GloFNDLoss": GloFNDLoss})["criterion"]
+        criterion = self.run_block(os.path.join("docs", "concepts", "losses.md"), "neighbours=5", {"GloFNDLoss": GloFNDLoss})["criterion"]
         x = torch.randn(64, 128)
         for epoch in (69, 70):
             criterion.set_epoch(epoch)
@@ -76,7 +76,7 @@ class Documents(unittest.TestCase):
         from glofnd.torch import GloFNDLoss
         stream = [{"__key__": [f"shard/{i}" for i in range(8)], "a": torch.randn(8, 4), "b": torch.randn(8, 4)}] * 3
         names = {"GloFNDLoss": GloFNDLoss, "glofnd": glofnd, "torch": torch, "model": lambda x: x, "stream": stream}
-        self.assertEqual(self.run_block(os.path.join("docs", "python.md"), "GloFNDLoss(None", names)["criterion"].keys().numel(), 8)
+        self.assertEqual(self.run_block(os.path.join("docs", "howto", "stream.md"), "GloFNDLoss(None", names)["criterion"].keys().numel(), 8)
 
     def test_numpy(self):
         self.run_block(os.path.join("docs", "python.md"), "from glofnd.numpy", {}, output=True)
