@@ -325,18 +325,23 @@ def write_c():
 
 
 def write_navigation(commands):
-    """mkdocs.yml without pages that do not exist, and with the pages of commands."""
-    lines = []
+    """mkdocs.yml with the pages of commands. A page that it names and that is not there, or one of docs/ that it does not name, is an error."""
+    lines, named = [], set()
     for line in read(os.path.join(SOURCE, "mkdocs.yml")).split("\n"):
         match = re.match(r"(\s+- )(?:.*: )?([\w/.-]+\.md)$", line)
-        if match and not os.path.exists(os.path.join(PAGES, match.group(2))):
-            continue
+        if match:
+            named.add(match.group(2))
         lines.append(line)
         if line.strip() == "- Command line:":
             indent = line[:len(line) - len(line.lstrip())] + "    "
             lines += [f"{indent}- reference/commands.md"] + [f"{indent}- glofnd {name}: {page}" for name, page in commands]
     text = "\n".join(lines)
-    text = re.sub(r"^ +- [^\n]*:\n(?=(?: {0,2}- |\S|\Z))", "", text, flags=re.MULTILINE)  # a part without pages
+    docs = os.path.join(SOURCE, "docs")
+    there = {os.path.relpath(os.path.join(folder, name), docs) for folder, _, names in os.walk(docs) for name in names if name.endswith(".md")}
+    wrong = [f"its navigation names {page}, which does not exist" for page in sorted(named) if not os.path.exists(os.path.join(PAGES, page))]
+    wrong += [f"its navigation lacks docs/{page}" for page in sorted(there - named)]
+    if wrong:
+        sys.exit("\n".join("docs: mkdocs.yml: " + line for line in wrong))
     text = text.replace("docs_dir: docs", "docs_dir: pages\nsite_dir: site")
     if REPOSITORY:
         text += f"\nrepo_url: {REPOSITORY}\n"

@@ -90,6 +90,13 @@ for page in $pages; do
     done < "$scratch/commands"
 done
 
+# ----- navigation -----
+
+# Every entry of mkdocs.yml has a page, written or generated, and every page of docs/ has an entry. This needs no MkDocs.
+if command -v python3 > /dev/null; then
+    python3 tools/docs_pages.py . "$glofnd" "$scratch/site" > "$scratch/pages" 2>&1 || while read -r line; do wrong "$line"; done < "$scratch/pages"
+fi
+
 sort -u "$bad" >&2
 [ ! -s "$bad" ] || { cd "$scratch" && fail "$(sort -u "$bad" | wc -l) names in the documents are those of nothing"; }
 echo "$(echo $pages | wc -w) pages: all they name is there"
