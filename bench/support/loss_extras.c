@@ -8,8 +8,12 @@
 #include "support/clock.h"
 #include "support/die.h"
 
-enum { PLAIN, CANDIDATES, GRADIENTS, IDS, REPEATS, KEYS };
-static const char *const names[EXTRAS] = {"plain", "negatives", "+ grad", "+ ids", "repeats", "keys"};
+enum { PLAIN, CANDIDATES, GRADIENTS, IDS, REPEATS, KEYS, POSITIVES, MUTUAL, FIXED };
+static const char *const names[EXTRAS] = {"plain", "negatives", "+ grad", "+ ids", "repeats",
+                                          "keys",  "positives", "mutual", "fixed"};
+
+#define GUIDE_DIM 384
+#define GUIDE_THRESHOLD 0.13f /* about one pair in fifty */
 
 typedef struct extras {
     runner lib[EXTRAS];
@@ -50,14 +54,19 @@ static double time_of(clock_times *t) { return runner_setting.cpu_time ? clock_l
 
 void loss_compare_extras(const plan *p, int64_t batch, int64_t dim, row *rows) {
     static extras x;
-    sample s, more;
+    sample s, more, guide;
     memset(&x, 0, sizeof x);
     sample_init(&s, batch, dim);
     sample_init(&more, batch, dim);
+    sample_init(&guide, batch, GUIDE_DIM);
     int64_t *copies = malloc(sizeof *copies * (size_t)batch), *ids = malloc(sizeof *ids * (size_t)batch);
-    float *grad = calloc((size_t)(batch * dim), sizeof *grad);
-    if (!copies || !ids || !grad) die("no memory");
-    for (int64_t i = 0; i < batch; i++) copies[i] = i % 8 == 7 ? i - 1 : i, ids[i] = i % 8 ? -1 : i;
+    int32_t *fours = malloc(sizeof *fours * (size_t)batch);
+    float *grad = calloc((size_t)(batch * dim), sizeof *grad), *threshold = malloc(sizeof *threshold * (size_t)batch);
+    if (!copies || !ids || !fours || !grad || !threshold) die("no memory");
+    for (int64_t i = 0; i < batch; i++) {
+        copies[i] = i % 8 == 7 ? i - 1 : i, ids[i] = i % 8 ? -1 : i;
+        fours[i] = (int32_t)(i / 4), threshold[i] = GUIDE_THRESHOLD;
+    }
     for (int i = 0; i < EXTRAS; i++) {
         glofnd_batch *q = &x.q[i];
         *q = s.q;
@@ -65,20 +74,26 @@ void loss_compare_extras(const plan *p, int64_t batch, int64_t dim, row *rows) {
         if (i == GRADIENTS || i == IDS) q->grad_negatives_a = grad;
         if (i == IDS) q->negatives_a_id = ids;
         if (i == REPEATS) q->id = copies;
-        runner_init(&x.lib[i], "glofnd", p->threads, &s.q, batch);
+        if (i == POSITIVES) q->positives = fours;
+        if (i == FIXED) q->guide = guide.a, q->guide_dim = GUIDE_DIM, q->guide_threshold = threshold;
+        runner_init(&x.lib[i], i == MUTUAL ? "mutual" : "glofnd", p->threads, &s.q, batch);
         x.lib[i].o.repeats = i == REPEATS;
         expect_ok(x.lib[i].ctx, glofnd_ctx_configure(x.lib[i].ctx, &x.lib[i].o), "options");
         if (i == KEYS) take_keys(&x.lib[i], batch);
         runner_train(&x.lib[i], &s, p->epochs);
+        if (i != FIXED) continue; /* averages are as after training, thresholds are the guide's */
+        x.lib[i].o.detector = GLOFND_DETECT_FIXED;
+        expect_ok(x.lib[i].ctx, glofnd_ctx_configure(x.lib[i].ctx, &x.lib[i].o), "detector fixed");
     }
     time_all(&x, p);
     for (int i = 0; i < EXTRAS; i++) {
         const double n = similarities(&x.q[i]), ms = time_of(&x.times[i]);
+        if (x.lib[i].stats.flagged == 0) die("%s: nothing is flagged", names[i]);
         rows[i] = row_empty("extras", names[i], batch, dim);
         rows[i].n = n, rows[i].ms = ms, rows[i].spread = clock_spread(&x.times[i]);
         rows[i].over_none = ms / n / (rows[PLAIN].ms / rows[PLAIN].n) - 1.0;
         runner_free(&x.lib[i]);
     }
-    free(copies), free(ids), free(grad);
-    sample_free(&s), sample_free(&more);
+    free(copies), free(ids), free(fours), free(grad), free(threshold);
+    sample_free(&s), sample_free(&more), sample_free(&guide);
 }

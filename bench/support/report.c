@@ -129,7 +129,8 @@ static const char anchors_heading[] =
 
 static const char extras_heading[] = "\nWhat a batch may have beside its samples, detector glofnd: as many candidates as "
                                      "samples, then with their gradients, and with ids;\n"
-                                     "every eighth sample a copy; a store of keys. Similarities are counted once. over: time per "
+                                     "every eighth sample a copy; a store of keys; groups of 4 positives; detectors mutual, and\n"
+                                     "fixed with a guide of 384 numbers. Similarities are counted once. over: time per "
                                      "similarity over the plain step's.\n"
                                      "%6s  %-9s %12s %9s %5s %9s %9s\n";
 
