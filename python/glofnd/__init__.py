@@ -6,6 +6,7 @@
     glofnd.discover(embeddings)   false negatives and duplicates among finished embeddings
     glofnd.keys(texts)            64-bit keys in place of positions, for samples without numbers
     glofnd.leaks(train, test)     rows of one split that have a duplicate in another
+    glofnd.sum_stats(stats)       counts of several steps or ranks, with precision and recall of all
     glofnd.mine(queries, documents, positives)   hard negatives below each query's own threshold
     glofnd.transformers, glofnd.sentence_transformers, glofnd.open_clip   the losses and callbacks of these trainers
 
@@ -25,13 +26,14 @@ from ._lib import (
 from ._lib import version as __version__
 
 if TYPE_CHECKING:
+    from ._counts import sum_stats
     from ._discover import Discovery, discover, leaks
     from ._keys import keys
     from ._mine import Mined, mine
 
 __all__ = [
     "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "Mined", "NumericError", "OptionError",
-    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "keys", "leaks", "mine", "option_table",
+    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "keys", "leaks", "mine", "option_table", "sum_stats",
 ]
 
 _LAYERS = {"numpy": "numpy", "torch": "torch", "jax": "jax", "transformers": "transformers", "sentence_transformers": "sentence-transformers",
@@ -45,6 +47,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("._mine", __name__), name)
     if name == "keys":
         return importlib.import_module("._keys", __name__).keys
+    if name == "sum_stats":
+        return importlib.import_module("._counts", __name__).sum_stats
     if name in _LAYERS:
         try:
             return importlib.import_module("." + name, __name__)

@@ -20,6 +20,7 @@ from ._lib import library
 
 # The two calls of every step, with addresses as plain integers: no struct is converted on the way.
 _step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(("glofnd_step", library))
+_stats = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)(("glofnd_ctx_stats", library))
 _loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss", library))
 _grad_bias = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)(("glofnd_ctx_grad_bias", library))
 
@@ -284,6 +285,11 @@ class Engine:
         self._call(library.glofnd_ctx_stats, ctypes.byref(stats))
         self._add_counters(stats)
         return stats
+
+    def read_stats(self, stats: Any) -> None:
+        """The stats of the last step without counters, into a struct of the caller. CUDA: waits."""
+        with self.lock:
+            self._check(_stats(self._context, ctypes.byref(stats)))
 
     # ----- detection from similarities, exact thresholds -----
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import math
 import struct
 import threading
 import weakref
@@ -24,6 +25,7 @@ import torch
 import torch.distributed as dist
 
 from . import _lib
+from ._counts import Counts
 from ._engine import Engine, option_text
 from ._watch import Watch
 
@@ -54,6 +56,8 @@ class Core:
         self.unannounced: Optional[int] = 0  # samples of training steps since the epoch stands still; None: it moved, or was missed aloud
         self.announced = False  # set_epoch() was called
         self.watch = Watch()
+        self.counts = Counts()  # of training steps on the CPU since the epoch was announced
+        self._counted = _lib.Stats()
         self.lock = threading.RLock()
         self.engine: Engine
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
@@ -109,7 +113,7 @@ class Core:
             self.unannounced = None
         elif self.unannounced is None and "epoch" not in self.watch.said:
             self.unannounced = 0
-        self.epoch, self.announced = epoch, True
+        self.epoch, self.announced, self.counts = epoch, True, Counts()
 
     def _last_begin(self) -> tuple[str, int]:
         """The option whose epoch comes last, and that epoch."""
@@ -169,6 +173,12 @@ class Core:
             if self.totals is not None:
                 stats.loss, stats.grad_tau, stats.grad_bias = self.totals.tolist()
             return stats
+
+    def count(self) -> None:
+        """Adds the step that just ran on the CPU to the counts."""
+        x = self._counted
+        self.engine.read_stats(x)
+        self.counts.add(x.pairs, x.flagged, 0 if math.isnan(x.precision) else x.flagged, 0 if math.isnan(x.recall) else x.same, x.hits)
 
     def keep_stats(self) -> None:
         """Before a call that is no step but changes what the engine knows of the last one."""
@@ -626,6 +636,8 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             remember(core, a, b, index, results, bool(flags & REMEMBER))
         if flags & UPDATE:
+            if not core.is_cuda:
+                core.count()
             core.watch.step(core, index, tau)
         return results
 

@@ -22,6 +22,7 @@ from torch import nn
 
 from . import _lib
 from ._cached import cached
+from ._counts import Counts
 from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, has_tau_gradient, own_names,
                       scale_warning, stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
@@ -408,6 +409,20 @@ class GloFNDLoss(nn.Module):
         self._core.watch.read(self._core)
         return stats
 
+    def epoch_stats(self) -> dict[str, Any]:
+        """Counts of all training steps since set_epoch() was called last: `steps`, `pairs`, `flagged`, `flagged_share` = flagged / pairs. If
+        steps had labels also `same`, `hits`, and precision, recall and f1 of these sums; NaN if there is nothing to divide by.
+
+        On the CPU only, because a step on a GPU does not wait for its statistics. There and over ranks, whose counts are of their own
+        samples as those of stats(), glofnd.sum_stats() adds them up.
+        """
+        core = self._core
+        if core.is_cuda:
+            raise _lib.UnsupportedError("epoch_stats(): a step on a GPU does not wait for its statistics, so nothing has added them up. Call stats() after "
+                                        "the steps that you want to count, which waits for each, and pass the results to glofnd.sum_stats()")
+        with core.lock:
+            return core.counts.stats()
+
     # ----- state -----
 
     def _rows(self, side: int, index: torch.Tensor) -> torch.Tensor:
@@ -651,6 +666,7 @@ class GloFNDLoss(nn.Module):
             with self._core.lock, self._core.unless_it_fails():
                 self._core.open(device)
                 self._set_state(state)
+                self._core.counts = Counts()
         return self
 
     def _replicate_for_data_parallel(self) -> Any:

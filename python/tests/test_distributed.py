@@ -136,6 +136,13 @@ def refuse_a_wrong_index(rank, world):
         stats = criterion.stats()
         assert abs(stats["loss"] - loss.item()) <= 1e-6 * abs(loss.item())
         assert stats["pairs"] == 2 * size * (2 * BATCH - 2), stats["pairs"]
+        criterion(a[own], b[own], index[own])
+        counts = criterion.epoch_stats()  # of this rank's samples, as those of stats()
+        assert (counts["steps"], counts["pairs"]) == (2, 2 * stats["pairs"]), counts
+        every = [None] * world
+        dist.all_gather_object(every, counts)
+        total = glofnd.sum_stats(every)
+        assert total["pairs"] == 2 * 2 * BATCH * (2 * BATCH - 2), total
 
 
 def refuse_a_foreign_group(rank):

@@ -177,6 +177,69 @@ class Numbers(unittest.TestCase):
         self.assertEqual(make("clip").thresholds(index).shape, (BATCH, 2))
 
 
+class EpochStats(unittest.TestCase):
+    COUNTS = ("pairs", "flagged", "same", "hits")
+
+    def test_counts_of_an_epoch_add_up(self):
+        for loss in ("sogclr", "clip"):
+            criterion = make(loss, lambda_init="quantile", start_epoch=1)
+            empty = criterion.epoch_stats()
+            self.assertEqual([empty[name] for name in ("steps", *self.COUNTS)], [0] * 5)
+            self.assertTrue(all(math.isnan(empty[name]) for name in ("flagged_share", "precision", "recall", "f1")))
+            for epoch in range(3):
+                criterion.set_epoch(epoch)
+                every, judged = [], 0
+                for step in range(5):
+                    a, b, index = batch(10 * epoch + step)
+                    labels = index % 3 if step != 1 else None
+                    criterion(a, b, index, labels)
+                    every.append(criterion.stats())
+                    judged += every[-1]["flagged"] if labels is not None else 0
+                    if step == 2:
+                        with self.assertRaises(glofnd.Error):
+                            criterion(a, b, index * 0, labels)
+                        criterion.eval()(a, b, index, labels)  # moves nothing and is no training step
+                        criterion.mask(a, b, index)
+                        criterion.train()
+                total = criterion.epoch_stats()
+                self.assertEqual(total["steps"], 5)
+                for name in self.COUNTS if epoch else ("pairs", "flagged"):
+                    self.assertEqual(total[name], sum(x[name] for x in every), name)
+                self.assertEqual(str(glofnd.sum_stats(every)), str(total))
+                if epoch == 0:  # nothing is flagged before start_epoch, which is no recall of 0
+                    self.assertEqual((total["flagged"], total["flagged_share"], total["same"]), (0, 0.0, 0))
+                    self.assertTrue(all(math.isnan(total[name]) for name in ("precision", "recall", "f1")))
+                    continue
+                self.assertTrue(0 < judged < total["flagged"])
+                self.assertEqual(total["flagged_share"], total["flagged"] / total["pairs"])
+                self.assertEqual((total["precision"], total["recall"]), (total["hits"] / judged, total["hits"] / total["same"]))
+                self.assertAlmostEqual(total["f1"], 2 / (1 / total["precision"] + 1 / total["recall"]), places=12)
+                self.assertNotAlmostEqual(total["precision"], sum(x["precision"] for x in every if x["same"]) / 4, places=5)
+
+    def test_ranks_and_losses_add_up(self):
+        one, other = make(lambda_init="quantile"), make(lambda_init="quantile", alpha=0.4)
+        for step in range(3):
+            a, b, index = batch(step)
+            one(a, b, index, index % 3)
+            other(a, b, index)
+        parts = [one.epoch_stats(), other.epoch_stats()]
+        total = glofnd.sum_stats(parts)
+        self.assertEqual(total["steps"], 6)
+        for name in self.COUNTS:
+            self.assertEqual(total[name], parts[0][name] + parts[1][name])
+        self.assertEqual(total["precision"], parts[0]["precision"])  # no labels in the others
+        self.assertLess(total["judged"], total["flagged"])
+        for wrong in ([3], ["text"], [{"pairs": 1}], [None]):
+            with self.assertRaisesRegex(glofnd.ArgumentError, "expected dicts of criterion.stats"):
+                glofnd.sum_stats(wrong)
+
+    def test_on_a_gpu_nothing_adds_them_up(self):
+        criterion = make()
+        criterion._core.is_cuda = True
+        with self.assertRaisesRegex(glofnd.UnsupportedError, "does not wait.*glofnd.sum_stats"):
+            criterion.epoch_stats()
+
+
 class WrongUse(unittest.TestCase):
     def test_it_raises_at_once(self):
         a, b, index = batch(0)
