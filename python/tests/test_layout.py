@@ -74,6 +74,15 @@ class Layout(unittest.TestCase):
             self.assertEqual(found.returncode, 0, found.stderr)
             self.assertIn(f"library    {name}\n", found.stdout)
 
+    def test_a_reader_that_ends(self):
+        """`python -m glofnd --options | head` shows no traceback."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([sys.executable, "-m", "glofnd", "--options"], stdout=writing, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(_lib.__file__))})
+        os.close(writing)
+        self.assertEqual((done.returncode, done.stderr), (141, ""))
+
     def test_a_library_of_another_version(self):
         path, other = _lib.library_path(), (_lib.VERSION[0], _lib.VERSION[1] + 1)
         with mock.patch.object(_lib, "VERSION", other), mock.patch.object(_lib, "library_path", lambda: path):
