@@ -389,10 +389,12 @@ TEST(test_what_does_not_go_together) {
     static const struct {
         const char *task, *key, *value, *part;
     } cases[] = {
-        {"views", "loss", "clip", "task = clip"},       {"views", "arch", "vit", "task clip"},
-        {"views", "micro_batch", "32", "task clip"},    {"views", "lock", "text", "task clip"},
-        {"clip", "loss", "isogclr-views", "two views"}, {"clip", "micro_batch", "100", "divide"},
-        {"clip", "text_heads", "7", "text_heads"},      {"views", "detector", "groups", "mask_duplicates"},
+        {"views", "loss", "clip", "task = clip"},        {"views", "arch", "vit", "task clip"},
+        {"views", "micro_batch", "32", "task clip"},     {"views", "lock", "text", "task clip"},
+        {"clip", "loss", "isogclr-views", "two views"},  {"clip", "micro_batch", "100", "divide"},
+        {"clip", "text_heads", "7", "text_heads"},       {"views", "detector", "groups", "mask_duplicates"},
+        {"views", "detector", "fixed", "set guide to"},  {"clip", "detector", "fixed-mutual", "set guide to"},
+        {"views", "guide", "a.npy", "detector = fixed"}, {"clip", "guide_thresholds", "a.npy", "detector = fixed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gf_config c = fresh();
@@ -402,6 +404,13 @@ TEST(test_what_does_not_go_together) {
         unresolved(c, cases[i].part);
     }
     gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "detector", "fixed");
+    set(&c, "guide", "a.npy");
+    unresolved(c, "guide_thresholds to one of thresholds");
+    set(&c, "guide_thresholds", "b.npy");
+    resolve(&c);
+    c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "task", "clip");
     set(&c, "detector", "groups");

@@ -45,6 +45,8 @@ struct gf_loss_stage {
     int64_t *order;  /* [batch] scratch for it */
     int64_t *id;     /* GPU: [batch] on the device; else NULL */
     int32_t *label, *group;
+    float *guide, *threshold;             /* detector fixed: [batch][guide's dim] and [batch] on the host; NULL: none */
+    float *guide_there, *threshold_there; /* GPU: the same on the device; else NULL */
     /* several ranks */
     gf_step_ranks ranks;
     float *all[2];       /* [batch][dim] embeddings of all ranks, where the encoders are */
@@ -95,6 +97,15 @@ static glofnd_status make_stage(gf_error *err, gf_loss_stage *l) {
     l->support_there = device && gf_config_supports(l->config) ? gf_net_alloc(l->net, support_bytes(l)) : NULL;
     FAIL_IF(err, device && gf_config_supports(l->config) && !l->support_there, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
+    if (l->spec.guide) {
+        const size_t numbers = batch * (size_t)l->spec.guide->dim;
+        l->guide = malloc(numbers * sizeof *l->guide);
+        l->threshold = malloc(batch * sizeof *l->threshold);
+        l->guide_there = device ? gf_net_alloc(l->net, numbers * sizeof *l->guide_there) : NULL;
+        l->threshold_there = device ? gf_net_alloc(l->net, batch * sizeof *l->threshold_there) : NULL;
+        FAIL_IF(err, !l->guide || !l->threshold || (device && (!l->guide_there || !l->threshold_there)), GLOFND_E_MEMORY,
+                "no memory for the guide of a batch of %zu samples", batch);
+    }
     FAIL_IF(err, (groups && (!l->groups || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
             GLOFND_E_MEMORY, "no memory for a batch of %zu samples", batch);
     return GLOFND_OK;
@@ -147,8 +158,8 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
 
 void gf_loss_stage_free(gf_loss_stage *l) {
     if (!l) return;
-    void *const there[] = {l->id,     l->label, l->group, l->support_there, l->all[0],
-                           l->all[1], l->links, l->slots, l->bank[0],       l->bank[1]};
+    void *const there[] = {l->id,    l->label, l->group,   l->support_there, l->all[0],      l->all[1],
+                           l->links, l->slots, l->bank[0], l->bank[1],       l->guide_there, l->threshold_there};
     glofnd_store_free(l->store);
     glofnd_ctx_free(l->ctx);
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(l->net, there[i]);
@@ -157,6 +168,8 @@ void gf_loss_stage_free(gf_loss_stage *l) {
     free(l->all_support);
     free(l->groups);
     free(l->order);
+    free(l->guide);
+    free(l->threshold);
     free(l);
 }
 
@@ -176,7 +189,7 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
         if (phase == DUPLICATES_ONLY) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
         if (phase == DETECTOR_WAITS) {
             o.alpha = 0.0; /* "no detector" for all that learn or rank; a ring is filled nevertheless */
-            if (gf_flags_by_group(&o) || gf_flags_by_positive(&o)) o.detector = GLOFND_DETECT_NONE;
+            if (gf_flags_by_group(&o) || gf_flags_by_positive(&o) || gf_flags_by_guide(&o)) o.detector = GLOFND_DETECT_NONE;
         }
         TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
         l->phase = phase;
@@ -200,7 +213,13 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     } else if (of_samples) {
         gf_content_groups(l->spec.comm ? l->content : b->content, n, l->order, l->groups);
     }
+    const int guided = l->spec.guide && l->phase == DETECTOR_STARTED;
+    if (guided) gf_guide_gather(l->spec.guide, l->ids, n, l->guide, l->threshold);
     if (!l->on_device) return GLOFND_OK;
+    if (guided) {
+        TRY(gf_net_write(err, l->net, l->guide_there, l->guide, (size_t)(n * l->spec.guide->dim) * sizeof *l->guide));
+        TRY(gf_net_write(err, l->net, l->threshold_there, l->threshold, (size_t)n * sizeof *l->threshold));
+    }
     if (of_samples) TRY(gf_net_write(err, l->net, l->group, l->groups, (size_t)n * sizeof *l->group));
     if (l->support_there && support) TRY(gf_net_write(err, l->net, l->support_there, l->support, support_bytes(l)));
     TRY(gf_net_write(err, l->net, l->id, l->ids, (size_t)n * sizeof *l->id));
@@ -216,6 +235,7 @@ static glofnd_batch batch_of(gf_loss_stage *l, int there) {
     const int64_t epoch = (int64_t)l->batch->epoch;
     l->extra = (glofnd_batch_extra){.size = sizeof l->extra, .support_a = there ? l->support_there : l->support};
     if (l->spec.comm) l->extra.bank_a = l->bank[0], l->extra.bank_b = l->bank[1];
+    const int guided = l->spec.guide && l->phase == DETECTOR_STARTED;
     return (glofnd_batch){
         .size = sizeof(glofnd_batch),
         .n = c->batch,
@@ -226,6 +246,13 @@ static glofnd_batch batch_of(gf_loss_stage *l, int there) {
                  : there                    ? l->group
                                             : l->groups,
         .epoch = (int32_t)epoch,
+        .guide = !guided ? NULL
+                 : there ? l->guide_there
+                         : l->guide,
+        .guide_threshold = !guided ? NULL
+                           : there ? l->threshold_there
+                                   : l->threshold,
+        .guide_dim = guided ? l->spec.guide->dim : 0,
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
         .extra = &l->extra,
         .tau = l->tau,
@@ -238,7 +265,7 @@ static glofnd_batch batch_of(gf_loss_stage *l, int there) {
 
 uint64_t gf_loss_stage_key(gf_loss_stage *l) {
     const gf_config *c = l->config;
-    if (!l->on_device || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
+    if (!l->on_device || l->spec.guide || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
     gf_step_batch batch;
     if (gf_batch_take(NULL, &q, NULL, &batch) != GLOFND_OK) return 0;
@@ -323,6 +350,7 @@ int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
     int64_t sample = 0, rest = (int64_t)(l->ctx_bytes + store_bytes(l->store));
     if (l->id) sample += (int64_t)(sizeof *l->id + sizeof *l->label);
     if (l->group) sample += (int64_t)sizeof *l->group;
+    if (l->guide_there) sample += (l->spec.guide->dim + 1) * (int64_t)sizeof *l->guide;
     if (l->spec.comm) sample += 2 * dim * (int64_t)sizeof(float) + GLOFND_LINK_BYTES;
     if (l->slots) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
     for (int i = 0; i < 2; i++) sample += l->bank[i] ? dim * (int64_t)sizeof *l->bank[i] : 0;

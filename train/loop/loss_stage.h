@@ -14,6 +14,7 @@
 #include "dist/step_ranks.h"
 #include "loop/encoders.h"
 #include "loop/groups.h"
+#include "loop/guide.h"
 #include "run/config.h"
 
 typedef struct gf_loss_stage gf_loss_stage;
@@ -25,6 +26,7 @@ typedef struct gf_loss_stage_spec {
     int64_t samples;                /* of the data: an anchor each */
     int labelled;                   /* they have labels: precision and recall of flags are measured */
     const gf_sample_groups *groups; /* detector groups, of the samples; NULL: of equal contents, or none. Borrowed */
+    const gf_guide *guide;          /* detector fixed; NULL: none. Borrowed */
     const char *store_path;         /* working file of the store; NULL: in memory */
 } gf_loss_stage_spec;
 

@@ -189,6 +189,7 @@ glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *
     for (int64_t i = 0; i < 1024 && i < n; i++) h = (h ^ gf_dataset_key(d, i) ^ gf_dataset_key(d, n - 1 - i)) * 0x100000001b3u;
     TRY(gf_comm_check_equal(err, c, "dataset", h));
     TRY(gf_comm_check_equal(err, c, "file of groups", gf_sample_groups_hash(&t->groups)));
+    TRY(gf_comm_check_equal(err, c, "guide", gf_guide_hash(&t->guide)));
     return gf_comm_check_equal(err, c, "newest checkpoint", hash_of(from, start_of_hash()));
 }
 

@@ -43,6 +43,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     FAIL_IF(err, c->arch == GF_ARCH_CLIP_RESNET50 && c->size % 32 != 0, GLOFND_E_OPTION,
             "size: %d; clip-resnet50 takes a multiple of 32", (int)c->size);
     TRY(gf_sample_groups_open(err, &t->groups, c, t->info.n));
+    TRY(gf_guide_open(err, &t->guide, c, t->info.n));
     t->epoch_steps = t->info.n / c->batch;
     gf_config_share_steps(c, gf_trainer_steps(t));
     t->learns_tau = gf_config_learns_tau(c), t->learns_bias = gf_config_learns_bias(c);
@@ -119,6 +120,7 @@ static glofnd_status build_own(gf_error *err, gf_trainer *t) {
         .samples = t->info.n,
         .labelled = t->info.classes > 0,
         .groups = t->groups.of ? &t->groups : NULL,
+        .guide = t->guide.n ? &t->guide : NULL,
         .store_path = t->store_path,
     };
     if (t->config.task == GF_TASK_CLIP && !t->bpe) {
@@ -183,6 +185,7 @@ void gf_trainer_free(gf_trainer *t) {
     gf_encoders_free(&t->encoders);
     gf_bpe_free(t->bpe);
     gf_sample_groups_free(&t->groups);
+    gf_guide_free(&t->guide);
     gf_dataset_free(t->data);
     free(t->params);
     free(t);

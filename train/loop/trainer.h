@@ -3,6 +3,7 @@
 
 #include "loop/encoders.h"
 #include "loop/groups.h"
+#include "loop/guide.h"
 #include "loop/loss_stage.h"
 #include "loop/ranks.h"
 #include "optim/optim.h"
@@ -36,6 +37,7 @@ typedef struct gf_trainer {
     const char *store_path;   /* working file of that state, borrowed; NULL: in memory. To be set before build */
     gf_support support;       /* FNC: extra views */
     gf_sample_groups groups;  /* detector groups: of a file or by k-means */
+    gf_guide guide;           /* detector fixed */
     int learns_tau, clusters; /* of the configuration: a learned temperature, k-means of all samples */
     double base_lr;           /* before its schedule */
     gf_learned_tau scale;     /* the learned temperature */

@@ -606,7 +606,7 @@ static double common_alpha(const gf_report *r) {
     double alpha = NAN;
     for (int i = 0; i < r->count; i++) {
         const glofnd_options *o = &r->runs[i].config.method;
-        if (o->detector == GLOFND_DETECT_NONE || gf_flags_by_group(o) || gf_flags_by_positive(o))
+        if (o->detector == GLOFND_DETECT_NONE || gf_flags_by_group(o) || gf_flags_by_positive(o) || gf_flags_by_guide(o))
             continue; /* alpha has no effect */
         if (isfinite(alpha) && alpha != 100.0 * (double)o->alpha) return NAN;
         alpha = 100.0 * (double)o->alpha;

@@ -97,6 +97,11 @@ static const gf_option rows[] = {
     REAL(kmeans_accept, "-1", -1, 1, "groups",
          "groups kmeans: fraction of the samples that have a group, the most confident; -1: grows with the epochs, to 1 in the "
          "last"),
+    GROUPS_TEXT(guide, "", "detector fixed, fixed-mutual: .npy file of the guide's embeddings, a row per sample, of any width"),
+    GROUPS_TEXT(
+        guide_thresholds, "",
+        "detector fixed, fixed-mutual: .npy file of the guide's threshold per sample (NaN: flags nothing), or anchors.npy of "
+        "glofnd discover"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step; task views: at most 524288 on a rank, as each is seen twice"),
     LONG(micro_batch, "0", 0, 1048576, "training",
@@ -466,9 +471,15 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
     /* Groups come from one source: equal contents, a file, or k-means. */
-    FAIL_IF(err, gf_flags_by_guide(&c->method), GLOFND_E_OPTION,
-            "detector: %s needs a guide, which the library and the Python package take; choose another detector",
-            c->method.detector == GLOFND_DETECT_FIXED ? "fixed" : "fixed-mutual");
+    const int guided = gf_flags_by_guide(&c->method);
+    FAIL_IF(
+        err, guided && (!*c->guide || !*c->guide_thresholds), GLOFND_E_OPTION,
+        "detector: %s needs a guide: set guide to an .npy file of embeddings and guide_thresholds to one of thresholds, a row "
+        "per sample",
+        c->method.detector == GLOFND_DETECT_FIXED ? "fixed" : "fixed-mutual");
+    FAIL_IF(err, !guided && (*c->guide || *c->guide_thresholds), GLOFND_E_OPTION,
+            "%s: it is for detector = fixed or fixed-mutual; set one of them, or leave %s empty",
+            *c->guide ? "guide" : "guide_thresholds", *c->guide ? "guide" : "guide_thresholds");
     const int contents = c->task == GF_TASK_CLIP && c->mask_duplicates, detects = c->method.detector == GLOFND_DETECT_GROUPS;
     int32_t counts[GF_GROUP_LEVELS];
     int levels;

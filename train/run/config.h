@@ -83,7 +83,8 @@ typedef struct gf_config {
     char groups[1024];            /* detector groups: a file of ids, "kmeans", or "": equal contents */
     char kmeans_groups[64];
     int32_t kmeans_epochs, kmeans_iterations;
-    double kmeans_accept; /* -1: grows with the epochs */
+    double kmeans_accept;                     /* -1: grows with the epochs */
+    char guide[1024], guide_thresholds[1024]; /* detector fixed: .npy files, a row per sample */
     glofnd_options method;
     int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
     int32_t pairing_set;          /* pairing was given, or a loss of 0.x that means it; else it follows from task */
