@@ -21,8 +21,9 @@ random.seed(1)
 npy("guide.npy", "<f4", (128, 3), struct.pack("<384f", *(random.gauss(0, 1) for _ in range(384))))
 npy("at.npy", "<f4", (128,), struct.pack("<128f", *(0.01 * i for i in range(128))))
 npy("odd.npy", "<f4", (128,), struct.pack("<128f", *(0.5 for i in range(128))))' || fail "arrays"
-both fixed --detector fixed --guide guide.npy --guide-thresholds at.npy
-both fixed-mutual --detector fixed-mutual --guide guide.npy --guide-thresholds at.npy
+# A small lr, as for simclr below.
+both fixed --lr 1e-5 --detector fixed --guide guide.npy --guide-thresholds at.npy
+both fixed-mutual --lr 1e-5 --detector fixed-mutual --guide guide.npy --guide-thresholds at.npy
 # A small lr for simclr, whose gradients are 20 times those of sogclr: else roundings of the weights grow.
 both wcl --loss simclr --detector components --action attract --attract-omega 1 --lr 1e-6
 both temperatures --loss isogclr-views
