@@ -1,5 +1,6 @@
 # Groups of samples and the other methods on two ranks: the losses of one.
 . "$2/tests/sh/ranks.inc"
+needs_tools python3
 awk 'BEGIN { for (i = 0; i < 128; i++) print i % 5 - 1 }' > ids.txt
 sed '$s/.*/7/' ids.txt > odd.txt
 both() { # NAME FLAGS...
