@@ -918,6 +918,17 @@ static glofnd_status load_stored(gf_error *err, discover_job *j) {
     if (!j->reads_rows) TRY(check_columns(err, j, 0));
     TRY(gf_stored_result_read(err, j->f->from, &j->old));
     take_stored(j, &j->old.s);
+    FAIL_IF(
+        err,
+        j->old.s.task.only_dup &&
+            (!j->as_stored.threshold || j->s.task.below > 0 || j->f->probe || j->f->pred_probs || j->f->rows > 0),
+        GLOFND_E_ARGUMENT,
+        "'%.300s' has only duplicates (--duplicates): with --from it takes a higher --dup or exact, --keep, --split, --sample, "
+        "--names and --labels; --alpha, --k, --negatives, --html, --rows, --probe and --pred-probs need a search without "
+        "--duplicates",
+        j->f->from);
+    j->s.task.only_dup = j->old.s.task.only_dup;
+    if (j->s.task.only_dup) j->decide.outliers = 0;
     if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
     if (j->as_stored.max_pairs) j->s.max_pairs = j->old.s.max_pairs;
     if (j->as_stored.format) j->format = j->old.format;

@@ -8,8 +8,9 @@ Without NAME: Fashion-MNIST of Debian's package dataset-fashion-mnist, as 64 pri
   duplicates  300 rows twice, the copy with noise of 1/30 of its length
   leaks       the last sixth of the rows is a test split; 100 rows of the training split are in it, too, with such noise
   outliers    100 rows of random directions; and the same, each twice
-Prints a table in Markdown: average precision of label issues, precision and recall of those with a probability of 0.5 or more and the share of
-planted ones among them whose suggestion is the old label, beside the mean probability; recall of planted duplicates and leaks, with the share
+Prints a table in Markdown. Label issues: average precision; of the flagged rows the precision, the mean probability that the label is wrong and the
+suggestion right, and the recall; and the share of flagged planted rows whose suggestion is the old label. Flagged are rows with a probability of 0.5
+or more, and those of cleanlab's find_label_issues, which gives no such probability (nan). Then recall of planted duplicates and leaks, with the share
 of planted ones among all that were found, and the least similarity of a removed row to the row that is kept for it; area under the ROC
 curve of outliers; seconds of the processors. Needs NumPy.
 """
@@ -99,6 +100,10 @@ class Program:
         return {key: [row[k] for row in rows] for k, key in enumerate(head)}
 
 
+def mean(values):
+    return float(values.mean()) if len(values) else float("nan")
+
+
 def flags(rows, truth):
     """Precision and recall of a set of rows."""
     hits = float(truth[rows].sum())
@@ -112,10 +117,11 @@ def label_issues(program, x, y, seed, kind, *more):
     rows, probability = np.array(found["row"], int), np.array(found["probability"], float)
     score = np.full(len(y), -1.0)
     score[rows] = np.array(found["score"], float)
-    sure = rows[probability >= 0.5]
-    planted = truth[rows]
+    flagged = probability >= 0.5
+    planted = flagged & truth[rows]
     right = np.array(found["suggested"], int)[planted] == y[rows[planted]]
-    return average_precision(score, truth), *flags(sure, truth), float(probability[planted].mean()), float(right.mean()), seconds
+    precision, recall = flags(rows[flagged], truth)
+    return average_precision(score, truth), precision, mean(probability[flagged]), recall, mean(right), seconds
 
 
 def cleanlab_issues(x, y, seed, kind):
@@ -132,8 +138,8 @@ def cleanlab_issues(x, y, seed, kind):
     score = 1 - get_label_quality_scores(z, shares, method="self_confidence")
     rows = np.flatnonzero(find_label_issues(z, shares))
     best, planted = shares.argmax(1), np.intersect1d(rows, np.flatnonzero(truth))
-    return (average_precision(score, truth), *flags(rows, truth), float(shares[planted].max(1).mean()),
-            float((best[planted] == y[planted]).mean()), processor_time() - begun)
+    precision, recall = flags(rows, truth)
+    return average_precision(score, truth), precision, float("nan"), recall, mean(best[planted] == y[planted]), processor_time() - begun
 
 
 def noisy(x, rows, rng):
@@ -240,7 +246,7 @@ def main():
         emb, _, labels = files.partition(",")
         sets.append((name, np.load(emb).astype(np.float32), np.load(labels).astype(np.int32)))
     print("| data | planted: first measure | tool | mean (std) | others | s |\n|---|---|---|--:|--:|--:|")
-    labels = "average precision; of the flagged: precision, recall; of planted ones: probability, share right"
+    labels = "average precision; of the flagged: precision, mean probability, recall, share of right suggestions"
     with tempfile.TemporaryDirectory() as folder:
         program, peers = Program(asked.glofnd, folder), asked.peers
         seeds = range(asked.draws)

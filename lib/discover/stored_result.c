@@ -35,6 +35,59 @@ static int64_t full_lists(const gf_pairs_found *f, float limit, int64_t *first, 
     return full;
 }
 
+/* Sets copies and copy_root; exact duplicates come from the copies of rows, with the statistics. */
+static glofnd_status find_duplicates(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s,
+                                     const gf_discover_data *d, gf_pairs_found *f) {
+    const gf_pairs_found *old = &x->f;
+    const int64_t n = old->n;
+    if (s->dup_exact) return GLOFND_OK;
+    const float limit = gf_discover_dup(s, d->dim);
+    int64_t first = 0;
+    float needed;
+    const int64_t full = full_lists(old, limit, &first, &needed);
+    FAIL_IF(err, full > 0 && limit != gf_discover_dup(&x->s, d->dim), GLOFND_E_ARGUMENT,
+            "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; "
+            "use dup=%.9g or more, or search again with top=%lld or more",
+            (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)d->good[first], s->dup,
+            (double)nextafterf(needed, 2.0f), (long long)old->top + 1);
+    if (full == 0) {
+        gf_components_init(f->copy_root, n);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < old->top && similarity_at(old, i, k) >= limit; k++) {
+                f->copies[i]++;
+                gf_components_join(f->copy_root, (int32_t)i, old->other[i * old->top + k]);
+            }
+        gf_components_flatten(f->copy_root, n);
+    } else {
+        memcpy(f->copies, old->copies, (size_t)n * sizeof *f->copies);
+        memcpy(f->copy_root, old->copy_root, (size_t)n * sizeof *f->copy_root);
+    }
+    return GLOFND_OK;
+}
+
+/* Of a result that has only duplicates: r->f.top of those that are similar enough. */
+static glofnd_status rethreshold_duplicates(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s,
+                                            const gf_discover_data *d, gf_discover_result *r) {
+    const gf_pairs_found *old = &x->f;
+    gf_pairs_found *f = &r->f;
+    const float limit = gf_discover_dup(s, d->dim), stored = gf_discover_dup(&x->s, d->dim);
+    FAIL_IF(err, limit < stored && x->s.dup_exact, GLOFND_E_ARGUMENT,
+            "the stored result has only exact duplicates; dup=%g needs a new search", s->dup);
+    FAIL_IF(err, limit < stored, GLOFND_E_ARGUMENT,
+            "the stored result has only duplicates of similarity %.9g or more: use dup=%.9g or more, or dup=exact; dup=%g needs "
+            "a new search",
+            x->s.dup, x->s.dup, s->dup);
+    gf_pairs_found_none(f);
+    if (!s->dup_exact) f->cells = x->cells, f->compared = x->compared;
+    TRY(find_duplicates(err, x, s, d, f));
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < f->top && similarity_at(old, i, k) >= limit; k++) {
+            f->other[i * f->top + k] = old->other[i * old->top + k];
+            f->similarity[i * f->top + k] = similarity_at(old, i, k);
+        }
+    return gf_discover_statistics(err, s, d, NULL, r);
+}
+
 /* label [n] by position; NULL: none known. */
 static glofnd_status rethreshold_lists(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s,
                                        const gf_discover_data *d, const int32_t *label, int new_labels, gf_discover_result *r) {
@@ -46,6 +99,7 @@ static glofnd_status rethreshold_lists(gf_error *err, const gf_stored_result *x,
             "the stored result lists %lld neighbours of each row; top=%lld needs a new search", (long long)old->top,
             (long long)s->task.top);
     TRY(gf_pairs_found_alloc(err, f, n, top));
+    if (s->task.only_dup) return rethreshold_duplicates(err, x, s, d, r);
     for (int64_t i = 0; i < n && top > 0; i++) {
         memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
         memcpy(f->similarity + i * top, old->similarity + i * old->top, (size_t)top * sizeof *f->similarity);
@@ -79,30 +133,7 @@ static glofnd_status rethreshold_lists(gf_error *err, const gf_stored_result *x,
         memcpy(f->hits, old->hits, (size_t)n * sizeof *f->hits);
         memcpy(f->mutual_root, old->mutual_root, (size_t)n * sizeof *f->mutual_root);
     }
-    /* Duplicates; exact ones come from the copies of rows, with the statistics. */
-    if (!s->dup_exact) {
-        const float limit = gf_discover_dup(s, d->dim);
-        int64_t first = 0;
-        float needed;
-        const int64_t full = full_lists(old, limit, &first, &needed);
-        FAIL_IF(err, full > 0 && limit != gf_discover_dup(&x->s, d->dim), GLOFND_E_ARGUMENT,
-                "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; "
-                "use dup=%.9g or more, or search again with top=%lld or more",
-                (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)d->good[first], s->dup,
-                (double)nextafterf(needed, 2.0f), (long long)old->top + 1);
-        if (full == 0) {
-            gf_components_init(f->copy_root, n);
-            for (int64_t i = 0; i < n; i++)
-                for (int64_t k = 0; k < old->top && similarity_at(old, i, k) >= limit; k++) {
-                    f->copies[i]++;
-                    gf_components_join(f->copy_root, (int32_t)i, old->other[i * old->top + k]);
-                }
-            gf_components_flatten(f->copy_root, n);
-        } else {
-            memcpy(f->copies, old->copies, (size_t)n * sizeof *f->copies);
-            memcpy(f->copy_root, old->copy_root, (size_t)n * sizeof *f->copy_root);
-        }
-    }
+    TRY(find_duplicates(err, x, s, d, f));
     /* Neighbours just below the threshold. */
     if (below > 0) TRY(gf_pairs_found_below(err, f, below));
     for (int64_t i = 0; below > 0 && i < n; i++) {
@@ -167,10 +198,16 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
             GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
     FAIL_IF(err, gf_jsonl_get_text(r, "query") != NULL, GLOFND_E_ARGUMENT,
             "'%.300s' is the result of a query, not of embeddings; only these can be decided again", l->folder);
-    FAIL_IF(err, gf_jsonl_get(r, "duplicates_only", &labels), GLOFND_E_ARGUMENT,
-            "'%.300s' has only duplicates; thresholds and neighbours are needed to decide again", l->folder);
     FAIL_IF(err, gf_jsonl_get(r, "approx", &labels), GLOFND_E_ARGUMENT,
-            "'%.300s' is approximate; exact neighbours are needed to decide again", l->folder);
+            "'%.300s' is approximate: its lists answer no other settings. Search again: with approx; or for duplicates alone "
+            "with only_duplicates (--duplicates), which is exact and whose result a larger dup can decide again",
+            l->folder);
+    x->s.task.only_dup = gf_jsonl_get(r, "duplicates_only", &labels) && labels != 0.0;
+    x->cells = x->compared = 0;
+    FAIL_IF(err,
+            x->s.task.only_dup && (!gf_jsonl_get_integer(r, "cells", &x->cells) || x->cells < 0 ||
+                                   !gf_jsonl_get_integer(r, "pairs_compared", &x->compared) || x->compared < 0),
+            GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
     FAIL_IF(err, learned != 0.0, GLOFND_E_ARGUMENT,
             "thresholds of '%.300s' are learned ones; exact ones are needed to decide again", l->folder);
     FAIL_IF(err, !gf_jsonl_get(r, "labels", &labels), GLOFND_E_ARGUMENT,
@@ -230,7 +267,8 @@ static glofnd_status take_rows(gf_error *err, stored_reading *l, const int32_t *
     return GLOFND_OK;
 }
 
-/* A list has as many others as there can be, each usable and not the row itself, by falling similarity. */
+/* A list has as many others as there can be (of duplicates alone perhaps fewer), each usable and not the row itself, by falling
+ * similarity. */
 static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *other, const gf_npy *similarity) {
     const gf_discover_data *d = &l->x->d;
     gf_pairs_found *f = &l->x->f;
@@ -244,7 +282,11 @@ static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *
         const float *value = (const float *)similarity->data + d->good[i] * top;
         for (int64_t k = 0; k < top; k++) {
             const int32_t position = row[k] >= 0 && row[k] < d->n ? l->position[row[k]] : -1;
-            if (position < 0 || position == i || !isfinite(value[k]) || (k > 0 && value[k] > value[k - 1]))
+            if (l->x->s.task.only_dup && row[k] == -1 && isnan(value[k])) { /* no more duplicates */
+                f->other[i * top + k] = -1, f->similarity[i * top + k] = NAN;
+                continue;
+            }
+            if (position < 0 || position == i || !isfinite(value[k]) || (k > 0 && !(value[k] <= value[k - 1])))
                 return corrupt(err, l, "neighbours.npy", d->good[i]);
             f->other[i * top + k] = position, f->similarity[i * top + k] = value[k];
         }
@@ -278,8 +320,8 @@ static glofnd_status take_anchors(gf_error *err, stored_reading *l, const double
         f->lambda[i] = (float)row[A_THRESHOLD];
         f->copies[i] = rows[(int64_t)d->good[i] * GF_STORED_COLUMNS + GF_STORED_COPIES];
         f->hits[i] = -1;
-        const int good = isfinite(row[A_THRESHOLD]) && read_count(row[A_ABOVE], f->n, &f->above[i]) &&
-                         read_count(row[A_MUTUAL], f->n, &f->mutual[i]) &&
+        const int good = (isfinite(row[A_THRESHOLD]) || (l->x->s.task.only_dup && row[A_THRESHOLD] > 0.0)) &&
+                         read_count(row[A_ABOVE], f->n, &f->above[i]) && read_count(row[A_MUTUAL], f->n, &f->mutual[i]) &&
                          (row[A_HITS] == -1.0 || read_count(row[A_HITS], f->n, &f->hits[i])) &&
                          read_root(f->n, i, row[A_COMPONENT], first, f->mutual_root) &&
                          read_root(f->n, i, row[A_GROUP], first + f->n, f->copy_root);

@@ -127,7 +127,10 @@ static void refused(const uint8_t *bytes, size_t size, int shrink_to, const char
 
 TEST(foreign_files_are_named) {
     refused((const uint8_t *)"", 0, 0, "empty");
-    refused((const uint8_t *)"GIF89a......", 12, 0, "GIF");
+    refused((const uint8_t *)"GIF89a......", 12, 0, "it is a GIF; convert 'gif:FILE[0]' FILE.png makes");
+    refused((const uint8_t *)"BM..........", 12, 0, "a BMP; convert bmp:FILE FILE.png makes");
+    refused((const uint8_t *)"II*\0........", 12, 0, "it is a TIFF; convert 'tiff:FILE[0]' FILE.png makes");
+    refused((const uint8_t *)"MM\0*........", 12, 0, "it is a TIFF; convert 'tiff:FILE[0]' FILE.png makes");
     if (gf_image_reads_webp()) refused((const uint8_t *)"RIFF....WEBPVP8 ", 16, 0, "WebP");
     refused((const uint8_t *)"<html>not found</html>", 22, 0, "HTML");
     refused((const uint8_t *)"\xff\xd8", 2, 0, "neither");

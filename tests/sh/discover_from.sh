@@ -69,6 +69,32 @@ expect 0 written discover --from parts --dup 0.99 --out parts_again
 expect 0 written discover x.npy --k 6 --dup 0.99 --split train=0:120 --split test=120:200 --out parts_fresh
 diff -r parts_again parts_fresh > out || fail "splits of the stored result"
 
+# A result of duplicates alone answers higher limits: the files of a new search. Only the counts of what the search compared
+# differ, in the summary.
+expect 0 written discover x.npy --duplicates --dup 0.97 --labels y.npy --names names --out only
+for dup in 0.97 0.99 0.999 1 exact; do
+    rm -rf again fresh
+    expect 0 written discover --from only --dup $dup --keep label --split train=0:120 --split test=120:200 --out again
+    expect 0 written discover x.npy --duplicates --dup $dup --labels y.npy --names names --keep label --split train=0:120 \
+        --split test=120:200 --out fresh
+    diff -r -x 'summary.*' again fresh > out || fail "duplicates alone: --from --dup $dup is not a new search"
+    for at in again fresh; do grep -v '^cells\|^compared' $at/summary.txt > $at.txt; done
+    diff again.txt fresh.txt > out || fail "duplicates alone: the summary of --dup $dup"
+done
+rm -rf again twice
+expect 0 written discover --from only --dup 0.98 --out again
+expect 0 written discover --from again --dup 0.99 --out twice
+expect 1 "only duplicates of similarity 0.97 or more: use --dup=0.97 or more" discover --from only --dup 0.9 --out z
+expect 1 "it takes a higher --dup or exact" discover --from only --k 3 --out z
+expect 1 "it takes a higher --dup or exact" discover --from only --html --out z
+expect 0 written discover x.npy --duplicates --dup exact --out copies
+expect 0 written discover --from copies --keep label --labels y.npy --out copies_again
+expect 1 "only exact duplicates; --dup=0.99 needs a new search" discover --from copies --dup 0.99 --out z
+expect 0 written discover x.npy --duplicates --dup 0.9 --top 2 --out few
+expect 1 "search again with --top=3 or more" discover --from few --dup 0.95 --out z
+expect 0 written discover x.npy --approx 2 --k 3 --out approx
+expect 1 "Search again: with approx; or for duplicates alone with" discover --from approx --dup 0.999 --out z
+
 # A copy of a result answers as it does; and what neighbours do not answer is said.
 expect 1 "lists 5 neighbours of each row; a threshold of rank 7 needs as many: use --k=4 or less" \
     discover --from stored --k 6 --out z
@@ -100,14 +126,16 @@ files = ["rows.npy", "neighbours.npy", "similarities.npy", "anchors.npy", "summa
 for trial in range(60):
     shutil.rmtree("damaged", ignore_errors=True)
     shutil.rmtree("z", ignore_errors=True)
-    shutil.copytree("parts", "damaged")
+    whole = ("parts", "only")[trial // len(files) % 2]
+    shutil.copytree(whole, "damaged")
+    if not os.path.exists("damaged/" + files[trial % len(files)]): continue
     name = files[trial % len(files)]
     data = bytearray(open("damaged/" + name, "rb").read())
     for _ in range(random.choice((1, 4, 40))):
         data[random.randrange(0 if trial % 4 else len(data) // 2, len(data))] = random.choice((0, 255, 127, 9, 65))
     if trial % 7 == 0: data = data[:random.randrange(len(data))]
     open("damaged/" + name, "wb").write(data)
-    for flags in (["--dup", "0.9", "--k", "3"], []):
+    for flags in (["--dup", "0.9", "--k", "3"], ["--dup", "0.99"], []):
         code = subprocess.run([sys.argv[1], "discover", "--from", "damaged", *flags, "--out", "z", "--force", "--quiet"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
         assert code in (0, 1, 2), (trial, name, code)

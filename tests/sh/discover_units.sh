@@ -77,7 +77,7 @@ grep -q 'outliers\|mutual' cells/summary.txt && fail "findings without threshold
 expect 0 "written" discover x.npy --dup exact --k 5 --out bytes
 expect 0 "90 pairs of equal rows" discover x.npy --dup exact --duplicates --out equal
 for file in duplicates.tsv duplicate_groups.tsv keep.txt; do cmp "bytes/$file" "equal/$file" || fail "equal/$file"; done
-expect 1 "has only duplicates" discover --from cells --dup 0.95 --out z
+expect 1 "has only duplicates" discover --from cells --k 3 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --k 3 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --html --out z
 expect 0 "written" discover x.npy --dup 0.9 --duplicates --resume --out cells_resumed

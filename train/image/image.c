@@ -274,12 +274,13 @@ int gf_image_begins(const uint8_t *bytes, size_t size) {
     return is_jpeg(bytes, size) || is_png(bytes, size) || (is_webp(bytes, size) && gf_image_reads_webp());
 }
 
-/* Other formats that occur under the name .jpg. */
+/* Other formats that occur under the name .jpg, with ImageMagick's command that converts them. */
 static const char *foreign_format(const uint8_t *bytes, size_t size) {
     if (size == 0) return "it is empty";
-    if (has_magic(bytes, size, 0, "GIF8", 4)) return "it is a GIF";
-    if (has_magic(bytes, size, 0, "BM", 2)) return "it looks like a BMP";
-    if (has_magic(bytes, size, 0, "II*", 3) || has_magic(bytes, size, 0, "MM\0*", 4)) return "it is a TIFF";
+    if (has_magic(bytes, size, 0, "GIF8", 4)) return "it is a GIF; convert 'gif:FILE[0]' FILE.png makes a PNG of its first image";
+    if (has_magic(bytes, size, 0, "BM", 2)) return "it looks like a BMP; convert bmp:FILE FILE.png makes a PNG";
+    if (has_magic(bytes, size, 0, "II*", 3) || has_magic(bytes, size, 0, "MM\0*", 4))
+        return "it is a TIFF; convert 'tiff:FILE[0]' FILE.png makes a PNG of its first page";
     if (has_magic(bytes, size, 4, "ftyp", 4)) return "it looks like HEIF or AVIF";
     if (has_magic(bytes, size, 0, "<", 1)) return "it looks like HTML";
     return "its first bytes are of none of them";
