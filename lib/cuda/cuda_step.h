@@ -116,11 +116,11 @@ cudaError_t gf_cuda_iota(int64_t *out, int64_t n, cudaStream_t stream);
 cudaError_t gf_cuda_by_view(uint8_t *keep, const uint8_t *mask, int64_t rows, int64_t cols, cudaStream_t stream);
 
 /* cuda_step.c: entries of gf_device. */
-glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
-glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
-glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
-glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
-glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
+glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *device, const gf_device_step *call);
+glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *device, const gf_device_step *call);
+glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *device, const gf_device_step *call);
+glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *device, const gf_device_step *call);
+glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *device, const gf_device_step *call, int32_t *group);
 glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x);
 
 /* ---------- Attraction by neighbours, as on the CPU ---------- */

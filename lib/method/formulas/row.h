@@ -63,7 +63,10 @@ GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_rea
 }
 
 /* SHRINKAGE: similarities of a row that are expected above its threshold; equal ones count once. */
-GF_HD double gf_row_expects(const gf_plan *p, int i) { return p->learner.alpha * (double)(p->negatives[i] / p->copies); }
+GF_HD double gf_row_expects(const gf_plan *p, int i) {
+    const int64_t distinct = p->negatives[i] / p->copies;
+    return p->learner.alpha * (double)distinct;
+}
 
 /* SHRINKAGE: so many are expected that the row's own similarities tell where its anchor starts, not the pool. */
 #define GF_OWN_START (2.0 / 3.0)
