@@ -4,7 +4,7 @@ by `accelerate launch` on several processes, with DistributedDataParallel or FSD
 import argparse
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DataLoaderConfiguration
 from torch import nn
 
 from glofnd.torch import GloFNDLoss
@@ -16,7 +16,8 @@ parser.add_argument("--resume", action="store_true")
 options = parser.parse_args()
 
 torch.manual_seed(0)
-accelerator = Accelerator(cpu=not torch.cuda.is_available())
+# The order of the samples is that of the epoch, also after a restart.
+accelerator = Accelerator(cpu=not torch.cuda.is_available(), dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
 data = torch.utils.data.TensorDataset(torch.randn(options.samples, 20), torch.arange(options.samples))
 loader = torch.utils.data.DataLoader(data, 64 // accelerator.num_processes, shuffle=True, drop_last=True)
 net = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 16))
@@ -29,6 +30,7 @@ if options.resume:
 for epoch in range(1 if options.resume else 0, options.epochs):
     criterion.set_epoch(epoch)                                                              # new
     torch.manual_seed(epoch)
+    loader.set_epoch(epoch)
     for x, index in loader:
         first, second = (net(x + 0.2 * torch.randn_like(x)) for _ in range(2))
         accelerator.backward(criterion(first, second, index))
