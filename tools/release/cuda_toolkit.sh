@@ -56,11 +56,15 @@ case $2 in
     (cd "$get/deb/usr/bin" && cp cudafe++ ptxas fatbinary nvlink bin2c "$out/bin/")
     cp "$get/deb/usr/lib/nvidia-cuda-toolkit/bin/nvcc" "$get/deb/usr/lib/nvidia-cuda-toolkit/bin/cicc" "$out/bin/"
     cp -r "$get/deb/usr/lib/nvidia-cuda-toolkit/libdevice" "$out/nvvm/"
+    stub=$(find "$get/deb" -name link.stub | head -n 1)
+    mkdir -p "$out/bin/crt" && cp "${stub%/*}"/*.stub "$out/bin/crt/"
     printf '%s\n' 'TOP = $(_HERE_)/..' 'CICC_PATH = $(TOP)/bin' 'NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice' 'PATH += $(TOP)/bin:' \
         'INCLUDES += "-I$(TOP)/include"' 'LIBRARIES =+ "-L$(TOP)/lib"' > "$out/bin/nvcc.profile"
     fetch '^include/' 'nvidia-cuda-nvcc-cu12==12.4.*' 'nvidia-cuda-runtime-cu12==12.4.*' 'nvidia-cuda-cccl-cu12==12.4.*' 'nvidia-cublas-cu12==12.4.*'
-    # The packages of 12.4 have no static runtime. A later one of CUDA 12 links with objects of an earlier compiler.
-    fetch '^lib/.*\.a$' 'nvidia-cuda-runtime-cu12==12.9.*' ;;
+    # The packages of 12.4 have no static runtime. A later one of CUDA 12 links with objects of an earlier compiler, but its device
+    # runtime does not link with the earlier nvlink. Nothing here launches kernels from kernels: an empty archive takes its place.
+    fetch '^lib/libcudart_static\.a$' 'nvidia-cuda-runtime-cu12==12.9.*'
+    ar rc "$out/lib/libcudadevrt.a" ;;
 *) echo "cuda_toolkit.sh: CUDA 12 or 13, not $2" >&2; exit 2 ;;
 esac
 rm -rf "$get"
