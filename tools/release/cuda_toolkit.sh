@@ -57,6 +57,7 @@ case $2 in
     cp "$get/deb/usr/lib/nvidia-cuda-toolkit/bin/nvcc" "$get/deb/usr/lib/nvidia-cuda-toolkit/bin/cicc" "$out/bin/"
     cp -r "$get/deb/usr/lib/nvidia-cuda-toolkit/libdevice" "$out/nvvm/"
     stub=$(find "$get/deb" -name link.stub | head -n 1)
+    [ -n "$stub" ] || { echo "cuda_toolkit.sh: the package nvidia-cuda-toolkit has no link.stub" >&2; exit 1; }
     mkdir -p "$out/bin/crt" && cp "${stub%/*}"/*.stub "$out/bin/crt/"
     printf '%s\n' 'TOP = $(_HERE_)/..' 'CICC_PATH = $(TOP)/bin' 'NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice' 'PATH += $(TOP)/bin:' \
         'INCLUDES += "-I$(TOP)/include"' 'LIBRARIES =+ "-L$(TOP)/lib"' > "$out/bin/nvcc.profile"
